@@ -1,0 +1,3 @@
+//! The command `mobcast`.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The driver of the protocol on a real machine: sockets, TLS, timers, hashing threads, disk. It decides nothing.

@@ -1,0 +1,5 @@
+//! What is broadcast: objects, their pieces, the manifest that proves them, and who has which.
+
+pub mod object;
+
+pub use object::{Descriptor, FileMeta, ObjectKind};

@@ -1,0 +1,83 @@
+//! Every limit of the protocol, each with the sum or the reason behind it (design: everything has a limit).
+
+use crate::time::Duration;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// Smallest piece, bytes: sixteen BLAKE3 chunks; below it, hashes and requests outweigh the payload.
+pub const PIECE_SIZE_MIN: u32 = 16 << 10;
+/// Largest piece, bytes: three of them are open at once within [`OPEN_PIECES_BYTES_MAX`].
+pub const PIECE_SIZE_MAX: u32 = 16 << 20;
+
+/// Pieces of one object: their hashes (32 bytes each) are 16 MiB, which a node holds in memory.
+pub const PIECES_MAX: u32 = 1 << 19;
+/// Largest object, bytes: 2^19 pieces of 16 MiB = 8 TiB.
+pub const OBJECT_BYTES_MAX: u64 = PIECES_MAX as u64 * PIECE_SIZE_MAX as u64;
+
+/// Largest control frame, bytes, header included: what a reader buffers before it knows what it reads.
+pub const FRAME_BYTES_MAX: usize = 64 << 10;
+/// Largest chunk of payload behind one header, bytes. On a slow link it is less: [`CHUNK_TIME`].
+pub const CHUNK_BYTES_MAX: u32 = 64 << 10;
+/// Smallest chunk of payload, bytes, so that headers stay below one percent on the slowest links.
+pub const CHUNK_BYTES_MIN: u32 = 4 << 10;
+/// A chunk takes its link no longer than this, so that a control frame never waits behind a piece.
+pub const CHUNK_TIME: Duration = Duration::from_millis(50);
+
+/// Bytes of pieces that a node has asked for or is receiving, over all links: new requests wait beyond it.
+pub const OPEN_PIECES_BYTES_MAX: u64 = 48 * MIB;
+/// Resident memory of a node. 48 MiB open pieces + 16 MiB hashes + 16 MiB buffers of sockets and disk
+/// + 8 MiB state of peers and pieces + 8 MiB for the program itself.
+pub const NODE_MEMORY_BYTES_MAX: u64 = 96 * MIB;
+const _: () = assert!(OPEN_PIECES_BYTES_MAX + (16 + 16 + 8 + 8) * MIB <= NODE_MEMORY_BYTES_MAX);
+const _: () = assert!(PIECES_MAX as u64 * 32 <= 16 * MIB);
+const _: () = assert!(PIECE_SIZE_MAX as u64 * 3 <= OPEN_PIECES_BYTES_MAX);
+const _: () = assert!(PIECE_SIZE_MIN as u64 == 16 * KIB && FRAME_BYTES_MAX as u64 == 64 * KIB);
+
+/// Links of a node, whatever the size of the group: control tree, local peers, global peers and the spare ones that
+/// a hand-over needs.
+pub const LINKS_MAX: usize = 64;
+/// Members that the coordinator itself carries in the control tree; the others hang below them.
+pub const COORDINATOR_CHILDREN_MAX: usize = 24;
+/// Children of any other node in the control tree: five levels below the coordinator hold 24 * 8^4 = 98,304 nodes.
+pub const TREE_CHILDREN_MAX: usize = 8;
+/// Local peers that a joining node is told to connect to. Others may connect to it later, up to
+/// [`LOCAL_PEERS_MAX`].
+pub const LOCAL_PEERS_TOLD: usize = 5;
+/// Local peers of a node, told and accepted.
+pub const LOCAL_PEERS_MAX: usize = 16;
+/// Global peers of a node, told and accepted: as many as a root alone in its cluster can serve.
+pub const GLOBAL_PEERS_MAX: usize = 24;
+const _: () = assert!(COORDINATOR_CHILDREN_MAX + LOCAL_PEERS_MAX + GLOBAL_PEERS_MAX <= LINKS_MAX);
+/// Global peers that a joining node is told to connect to: one in every other cluster, up to this many.
+pub const GLOBAL_PEERS_TOLD: usize = 15;
+
+/// Clusters whose leaders a joining node probes at most.
+pub const PROBES_MAX: usize = 16;
+/// Slots to which the pieces of any object belong by hash; a node's share is a set of slots.
+pub const SLOTS: usize = 4096;
+/// Successors of the coordinator that an assignment names.
+pub const SUCCESSORS: usize = 2;
+/// Nodes of a group.
+pub const NODES_MAX: usize = 100_000;
+/// Clusters of a group.
+pub const CLUSTERS_MAX: usize = 256;
+/// Broadcasts that a group carries at the same time.
+pub const BROADCASTS_MAX: usize = 64;
+
+/// Have-messages to one peer are gathered for this long into one frame.
+pub const HAVE_INTERVAL: Duration = Duration::from_millis(10);
+/// The root signs at most this often, so that a long stream does not drown in small batches.
+pub const BATCH_INTERVAL: Duration = Duration::from_millis(10);
+/// Piece hashes of one manifest batch: 1,024 × 32 bytes are half a control frame.
+pub const BATCH_HASHES_MAX: usize = 1024;
+/// A link on which nothing arrived for this long is asked for a sign of life.
+pub const PING_INTERVAL: Duration = Duration::from_secs(2);
+/// A peer that was silent for this long is given up.
+pub const SILENCE_MAX: Duration = Duration::from_secs(10);
+const _: () = assert!(PING_INTERVAL.0 * 3 < SILENCE_MAX.0);
+
+/// Bytes of a name (node, cluster, object): what a file system allows for one component.
+pub const NAME_BYTES_MAX: usize = 255;
+/// Addresses that a node advertises.
+pub const ADDRESSES_MAX: usize = 8;

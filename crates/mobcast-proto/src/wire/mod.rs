@@ -1,0 +1,3 @@
+//! What goes on the wire.
+
+pub mod codec;

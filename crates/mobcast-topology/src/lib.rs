@@ -1,0 +1,1 @@
+//! Networks as data, and how fast a broadcast over them can be.

@@ -1,0 +1,1 @@
+//! Copies one big thing to many machines, as fast as the networks between them allow.

@@ -1,0 +1,3 @@
+//! Checks and chores of this repository.
+
+fn main() {}
