@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod content;
+pub mod group;
 pub mod limits;
 pub mod random;
 pub mod time;
