@@ -1,1 +1,25 @@
-//! Networks as data, and how fast a broadcast over them can be.
+//! Networks as data, and how fast a broadcast over them can be. Knows no protocol and no sockets: the simulator, the
+//! lab and the reports read the same description.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`network`] | [`Topology`]: clusters, the links between them, their capacities |
+//! | [`scenario`] | capacities that change over time |
+//! | [`preset`] | networks that experiments refer to by name |
+//! | [`optimum`] | the highest broadcast rate that a topology admits, and what binds it |
+//! | [`tree`] | the best single tree, for comparison |
+//!
+//! Rates are whole bytes per second; `None` means that the resource never binds. Times are nanoseconds.
+
+#![forbid(unsafe_code)]
+
+mod flow;
+pub mod network;
+pub mod optimum;
+pub mod preset;
+pub mod scenario;
+pub mod tree;
+
+pub use network::{Cluster, ClusterIndex, LinkRef, PayloadFactor, Topology, TopologyError, WanLink};
+pub use optimum::{Binding, Optimum, optimum};
+pub use scenario::{Change, Scenario};
