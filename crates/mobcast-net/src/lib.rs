@@ -1,1 +1,4 @@
 //! The driver of the protocol on a real machine: sockets, TLS, timers, hashing threads, disk. It decides nothing.
+
+pub mod channel;
+pub mod tls;

@@ -1,0 +1,190 @@
+//! The sending half of a channel.
+//!
+//! Each call seals into one reused buffer and hands it to the kernel; a caller that sends a chunk at a time lets a
+//! control frame wait for one chunk at most. A call that is dropped half-way is completed by the next one, except a
+//! plain chunk, whose bytes belong to the caller: then the channel is of no more use.
+
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+
+use mobcast_proto::limits::{CHUNK_BYTES_MAX, FRAME_BYTES_MAX};
+use mobcast_proto::wire::payload::{PAYLOAD_HEADER_BYTES, PAYLOAD_TYPE, PayloadHeader};
+use tokio::io::AsyncWriteExt;
+use tokio::net::tcp::OwnedWriteHalf;
+
+use super::record::{RECORDS_PER_KEY_MAX, Sealer, content};
+use super::rekey::{KEY_UPDATE_MESSAGE, Rekeying};
+use super::{ChannelError, Counters, WELCOME_TYPE};
+
+/// Frames are sealed up to this many bytes before they are written. With one more frame, it bounds the buffer.
+const GATHER_BYTES: usize = CHUNK_BYTES_MAX as usize;
+/// Level "warning" (which nobody reads in TLS 1.3), close_notify.
+const CLOSE_NOTIFY: [u8; 2] = [1, 0];
+
+/// The sending half of a channel.
+pub struct Sender {
+    stream: OwnedWriteHalf,
+    sealer: Sealer,
+    rekeying: Arc<Rekeying>,
+    counters: Arc<Counters>,
+    records_per_key: u64,
+    /// Sealed bytes, of which `written` are with the kernel.
+    out: Vec<u8>,
+    written: usize,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    /// In the middle of a plain chunk; seen from outside only if that call was dropped.
+    Plain,
+    Closed,
+}
+
+impl Sender {
+    /// `out` holds what the handshake has left to send.
+    pub(super) fn new(
+        stream: OwnedWriteHalf,
+        sealer: Sealer,
+        rekeying: Arc<Rekeying>,
+        counters: Arc<Counters>,
+        out: Vec<u8>,
+    ) -> Sender {
+        let records_per_key = RECORDS_PER_KEY_MAX;
+        Sender { stream, sealer, rekeying, counters, records_per_key, out, written: 0, state: State::Open }
+    }
+
+    /// Bytes that passed the channel, in both directions.
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// Updates the key after this many records, at most 2^24 (which is also the default): for tests.
+    pub fn set_records_per_key(&mut self, records: u64) {
+        self.records_per_key = records.clamp(1, RECORDS_PER_KEY_MAX);
+    }
+
+    /// Sends control frames, packed into as few records and writes as they fit.
+    ///
+    /// # Panics
+    /// If a frame is empty, longer than [`FRAME_BYTES_MAX`], or of a type that is reserved for the channel.
+    pub async fn send_frames<F: AsRef<[u8]>>(&mut self, frames: &[F]) -> Result<(), ChannelError> {
+        self.begin().await?;
+        let mut frames = frames.iter().map(F::as_ref).peekable();
+        while frames.peek().is_some() {
+            self.update_key_when_due()?;
+            let mut packer = self.sealer.pack(&mut self.out);
+            while packer.sealed_bytes() < GATHER_BYTES
+                && let Some(frame) = frames.next()
+            {
+                assert!((1..=FRAME_BYTES_MAX).contains(&frame.len()), "a frame of {} bytes", frame.len());
+                assert!(frame[0] != PAYLOAD_TYPE && frame[0] != WELCOME_TYPE, "frame type {:#x} is reserved", frame[0]);
+                packer.push(&(frame.len() as u32).to_be_bytes());
+                packer.push(frame);
+            }
+            packer.finish();
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Sends one chunk: sealed, or with `header.plain` as it is behind a sealed header.
+    ///
+    /// # Panics
+    /// If `payload` is not what the header says.
+    pub async fn send_payload(&mut self, header: &PayloadHeader, payload: &[u8]) -> Result<(), ChannelError> {
+        assert_eq!(payload.len(), header.range.len() as usize, "the payload is the header's range");
+        assert!((1..=CHUNK_BYTES_MAX as usize).contains(&payload.len()), "a chunk of {} bytes", payload.len());
+        self.begin().await?;
+        self.update_key_when_due()?;
+        let mut packer = self.sealer.pack(&mut self.out);
+        packer.push(&(PAYLOAD_HEADER_BYTES as u32).to_be_bytes());
+        packer.push(&header.encode());
+        if header.plain {
+            packer.finish();
+            self.state = State::Plain;
+            self.flush_with(payload).await?;
+            self.state = State::Open;
+        } else {
+            packer.push(payload);
+            packer.finish();
+            self.flush().await?;
+        }
+        self.counters.add_payload_sent(payload.len());
+        Ok(())
+    }
+
+    /// Says that nothing follows, and closes the sending direction. The peer's [`super::Receiver`] sees a clean end.
+    pub async fn close(&mut self) -> Result<(), ChannelError> {
+        self.begin().await?;
+        self.sealer.seal(&mut self.out, content::ALERT, &CLOSE_NOTIFY);
+        self.state = State::Closed;
+        self.flush().await?;
+        Ok(self.stream.shutdown().await?)
+    }
+
+    /// The accepting side's first item.
+    pub(super) async fn send_welcome(&mut self) -> Result<(), ChannelError> {
+        self.sealer.seal(&mut self.out, content::APPLICATION_DATA, &[0, 0, 0, 1, WELCOME_TYPE]);
+        self.flush().await
+    }
+
+    /// Completes what a dropped call has left.
+    async fn begin(&mut self) -> Result<(), ChannelError> {
+        match self.state {
+            State::Open => self.flush().await,
+            State::Plain => Err(ChannelError::Interrupted),
+            State::Closed => Err(ChannelError::Closed),
+        }
+    }
+
+    fn update_key_when_due(&mut self) -> Result<(), ChannelError> {
+        if self.sealer.records() < self.records_per_key && !self.rekeying.take_wanted() {
+            return Ok(());
+        }
+        self.sealer.seal(&mut self.out, content::HANDSHAKE, &KEY_UPDATE_MESSAGE);
+        self.sealer = Sealer::new(self.rekeying.next_sending()?)?;
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<(), ChannelError> {
+        while self.written < self.out.len() {
+            let written = self.stream.write(&self.out[self.written..]).await?;
+            self.advance(written)?;
+        }
+        self.out.clear();
+        self.written = 0;
+        Ok(())
+    }
+
+    /// Writes the buffer and, behind it, `payload` from where it is.
+    async fn flush_with(&mut self, payload: &[u8]) -> Result<(), ChannelError> {
+        let total = self.out.len() + payload.len();
+        while self.written < total {
+            let sealed = self.out.get(self.written..).unwrap_or_default();
+            let plain = &payload[self.written.saturating_sub(self.out.len())..];
+            let written = self.stream.write_vectored(&[IoSlice::new(sealed), IoSlice::new(plain)]).await?;
+            self.advance(written)?;
+        }
+        self.out.clear();
+        self.written = 0;
+        Ok(())
+    }
+
+    fn advance(&mut self, written: usize) -> Result<(), ChannelError> {
+        if written == 0 {
+            return Err(io::Error::from(io::ErrorKind::WriteZero).into());
+        }
+        self.written += written;
+        self.counters.add_sent(written);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("records", &self.sealer.records()).finish_non_exhaustive()
+    }
+}
