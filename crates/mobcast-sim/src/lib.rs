@@ -1,1 +1,8 @@
 //! The driver of the protocol in a simulated network: virtual time, shared links, invariants checked after every step.
+
+#![forbid(unsafe_code)]
+
+pub mod fluid;
+pub mod link;
+pub mod network;
+pub mod queue;
