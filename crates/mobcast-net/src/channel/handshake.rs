@@ -29,8 +29,9 @@ const INCOMING_BYTES_MAX: usize = HEADER_BYTES + CIPHERTEXT_BYTES_MAX;
 const INCOMING_BYTES_STEP: usize = 2 << 10;
 /// What rustls may want to send at once: certificates of a few hundred bytes, a few times over.
 const OUTGOING_BYTES_MAX: usize = 12 << 10;
-/// A refused peer has this long to read why.
+/// A refused peer has this long to read why, and may have sent a greeting of this many bytes, which is thrown away.
 const FAREWELL_TIME: Duration = Duration::from_secs(1);
+const FAREWELL_BYTES_MAX: usize = 256 << 10;
 
 /// Connects as `identity` to `expected` over `stream`.
 pub async fn connect(
@@ -215,9 +216,11 @@ fn peer_identity(common: &CommonState, trust: &Trust, usage: KeyUsage) -> Result
         .map_err(|error| HandshakeError::from_tls(Error::InvalidCertificate(error), None))
 }
 
-/// After an error, rustls may have an alert for the peer.
+/// After an error, rustls may have an alert for the peer. It must not be asked for anything else any more: its state is
+/// in the middle of a message that the buffer may have lost.
 fn collect_alert<C: Connection>(connection: &mut C, outgoing: &mut Vec<u8>) {
-    while let Ok(ConnectionState::EncodeTlsData(data)) = connection.process(&mut []).state {
+    while connection.common().wants_write() {
+        let Ok(ConnectionState::EncodeTlsData(data)) = connection.process(&mut []).state else { return };
         if encode(data, outgoing).is_err() {
             return;
         }
@@ -230,8 +233,8 @@ async fn say_farewell(mut stream: TcpStream, alert: &[u8]) {
     let farewell = async {
         stream.write_all(alert).await?;
         stream.shutdown().await?;
-        let mut sink = [0; 512];
-        let mut left = INCOMING_BYTES_MAX;
+        let mut sink = [0; 2 << 10];
+        let mut left = FAREWELL_BYTES_MAX;
         while left > 0 {
             match stream.read(&mut sink).await? {
                 0 => break,

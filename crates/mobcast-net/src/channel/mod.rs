@@ -32,6 +32,8 @@ mod record;
 mod rekey;
 mod sender;
 pub mod socket;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 

@@ -52,8 +52,16 @@ impl Sender {
         counters: Arc<Counters>,
         out: Vec<u8>,
     ) -> Sender {
-        let records_per_key = RECORDS_PER_KEY_MAX;
-        Sender { stream, sealer, rekeying, counters, records_per_key, out, written: 0, state: State::Open }
+        Sender {
+            stream,
+            sealer,
+            rekeying,
+            counters,
+            records_per_key: RECORDS_PER_KEY_MAX,
+            out,
+            written: 0,
+            state: State::Open,
+        }
     }
 
     /// Bytes that passed the channel, in both directions.
