@@ -33,8 +33,8 @@ pub use codec::TreeDecoder;
 pub const TREE_ENTRIES_MAX: usize = 16 << 20;
 /// Bytes of an encoded index: 128 for each of [`TREE_ENTRIES_MAX`] entries, where 30 are usual.
 pub const TREE_INDEX_BYTES_MAX: u64 = 128 * TREE_ENTRIES_MAX as u64;
-/// Bytes of a path below the root: Linux' `PATH_MAX`.
-pub const PATH_BYTES_MAX: usize = 4096;
+/// Bytes of a path below the root and of a link's target: Linux' `PATH_MAX` without the NUL that it counts.
+pub const PATH_BYTES_MAX: usize = 4095;
 /// Bytes of one component of a path: Linux' `NAME_MAX`.
 pub const COMPONENT_BYTES_MAX: usize = 255;
 

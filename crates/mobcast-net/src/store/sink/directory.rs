@@ -1,0 +1,488 @@
+//! A directory tree: written under a partial name and renamed when complete, or merged into a directory that is
+//! there.
+//!
+//! First the tree index is collected. When it is complete, it is decoded (which proves that no path leaves the
+//! tree), the directories are made, and contents can be written. Links are made last, so that while contents are
+//! written there is none that could be followed; and nothing here would follow it.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+
+use mobcast_proto::content::Descriptor;
+use mobcast_proto::content::tree::{EntryKind, Segment, TREE_INDEX_BYTES_MAX, Tree, TreeEntry, TreeError};
+use mobcast_proto::limits::OPEN_PIECES_BYTES_MAX;
+use rustix::fs::{self, AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::attributes::Restorer;
+use super::index::IndexBuffer;
+use super::target::TreeDestination;
+use super::{Finished, Sink, SinkOptions};
+use crate::store::StoreError;
+use crate::store::beneath::{
+    HandleCache, check_space, for_each_nonzero, open_beneath, open_dir_beneath, partial_name, remove_tree,
+};
+use crate::store::error::below;
+
+/// Directory handles kept: a piece of small files comes from few directories, which follow one another.
+const CACHED_DIRECTORIES: usize = 64;
+
+/// A directory tree being received.
+#[derive(Debug)]
+pub(super) struct DirectorySink {
+    /// The destination, also for messages.
+    pub(super) path: PathBuf,
+    pub(super) destination: TreeDestination,
+    /// Name of the partial directory, beside the destination or (for merging) in it.
+    partial: Vec<u8>,
+    pub(super) staging: View,
+    index_length: u64,
+    content_length: u64,
+    collecting: Mutex<Collecting>,
+    received: OnceLock<Received>,
+    pub(super) restorer: Restorer,
+    phase: RwLock<Phase>,
+}
+
+/// The index as it comes in, and what came with it.
+#[derive(Debug)]
+struct Collecting {
+    index: IndexBuffer,
+    index_received: u64,
+    /// Contents that came before the index was complete: their offset within the contents, and the bytes. Usually
+    /// the rest of the index' last piece.
+    early: Vec<(u64, Vec<u8>)>,
+    early_bytes: u64,
+}
+
+/// The decoded index, and what is done of it.
+#[derive(Debug)]
+pub(super) struct Received {
+    pub(super) tree: Tree,
+    /// A bit for each entry: a file that has all its contents and attributes.
+    sealed: Vec<AtomicU64>,
+}
+
+/// How far the sink is; see `enter` and `name_it`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    Partial,
+    Named,
+    Abandoned,
+}
+
+/// A root directory and the handles of some directories below it.
+#[derive(Debug)]
+pub(super) struct View {
+    root: Arc<File>,
+    directories: HandleCache,
+}
+
+impl View {
+    pub(super) fn new(root: File) -> View {
+        View { root: Arc::new(root), directories: HandleCache::new(CACHED_DIRECTORIES) }
+    }
+
+    /// The directory that is an entry of the tree, opened without following links.
+    pub(super) fn directory(&self, tree: &Tree, entry: u32) -> Result<Arc<File>, Errno> {
+        if entry == 0 {
+            return Ok(Arc::clone(&self.root));
+        }
+        self.directories.get(entry, || open_dir_beneath(&self.root, &tree.path(entry)))
+    }
+
+    /// Opens a file that is an entry of the tree.
+    fn open(&self, tree: &Tree, entry: u32, flags: OFlags) -> Result<File, Errno> {
+        let directory = self.directory(tree, tree.entry(entry).parent)?;
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        fs::openat(&*directory, tree.name(entry), flags, Mode::RUSR | Mode::WUSR).map(File::from)
+    }
+}
+
+impl Received {
+    fn new(tree: Tree) -> Received {
+        let words = (tree.len() as usize).div_ceil(64);
+        Received { tree, sealed: (0..words).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    fn seal(&self, entry: u32) {
+        self.sealed[entry as usize / 64].fetch_or(1 << (entry % 64), Ordering::AcqRel);
+    }
+
+    fn is_sealed(&self, entry: u32) -> bool {
+        self.sealed[entry as usize / 64].load(Ordering::Acquire) & (1 << (entry % 64)) != 0
+    }
+}
+
+impl DirectorySink {
+    /// Makes the partial directory.
+    pub(super) fn create(
+        path: Option<&Path>,
+        descriptor: &Descriptor,
+        options: &SinkOptions,
+    ) -> Result<DirectorySink, StoreError> {
+        let index_length = descriptor.index_length;
+        if index_length > TREE_INDEX_BYTES_MAX {
+            return Err(TreeError::TooLong(index_length).into());
+        }
+        if index_length == 0 {
+            Tree::decode(&[], 0)?;
+        }
+        let destination = TreeDestination::of_directory(path, &descriptor.name, options.force)?;
+        let path = destination.path().to_owned();
+        let content_length = descriptor.length.unwrap_or(0) - index_length;
+        // How much of a tree with holes is written, only its index tells.
+        let needed = if descriptor.meta.sparse { 0 } else { content_length };
+        check_space(destination.parent(), &path, needed, 1)?;
+        let index = IndexBuffer::create(index_length, &options.spool_dir)?;
+        let partial = partial_name(destination.name());
+        let cannot = |error| StoreError::io("create the partial directory of", &path, error);
+        fs::mkdirat(destination.parent(), &partial, Mode::RWXU).map_err(cannot)?;
+        let staging = open_dir_beneath(destination.parent(), &partial).map_err(|error| {
+            let _ = remove_tree(destination.parent(), &partial);
+            cannot(error)
+        })?;
+        Ok(DirectorySink {
+            path,
+            destination,
+            partial,
+            staging: View::new(staging.into()),
+            index_length,
+            content_length,
+            collecting: Mutex::new(Collecting { index, index_received: 0, early: Vec::new(), early_bytes: 0 }),
+            received: OnceLock::new(),
+            restorer: Restorer::new(options.preserve),
+            phase: RwLock::new(Phase::Partial),
+        })
+    }
+
+    pub(super) fn error(
+        &self,
+        action: &'static str,
+        tree: &Tree,
+        entry: u32,
+        error: impl Into<std::io::Error>,
+    ) -> StoreError {
+        StoreError::io(action, below(&self.path, &tree.path(entry)), error)
+    }
+
+    /// Held while something is made, so that nothing is made behind the back of `abandon`.
+    pub(super) fn enter(&self) -> Result<RwLockReadGuard<'_, Phase>, StoreError> {
+        let phase = self.phase.read().unwrap_or_else(PoisonError::into_inner);
+        if *phase == Phase::Abandoned { Err(StoreError::Stopped) } else { Ok(phase) }
+    }
+
+    fn collecting(&self) -> MutexGuard<'_, Collecting> {
+        self.collecting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes bytes of which at least the first belongs to the index, or which came before its end.
+    fn collect(&self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        let mut collecting = self.collecting();
+        let of_index = self.index_length.saturating_sub(offset).min(data.len() as u64) as usize;
+        let (index_part, contents) = data.split_at(of_index);
+        if !index_part.is_empty() {
+            collecting.index.write_at(offset, index_part)?;
+            collecting.index_received += of_index as u64;
+        }
+        let content_offset = (offset + of_index as u64).saturating_sub(self.index_length);
+        if let Some(received) = self.received.get() {
+            drop(collecting);
+            return self.write_contents(received, content_offset, contents);
+        }
+        if !contents.is_empty() {
+            collecting.early_bytes += contents.len() as u64;
+            if collecting.early_bytes > OPEN_PIECES_BYTES_MAX {
+                return Err(StoreError::IndexLate { bytes: collecting.early_bytes });
+            }
+            collecting.early.push((content_offset, contents.to_owned()));
+        }
+        if collecting.index_received >= self.index_length { self.begin(&mut collecting) } else { Ok(()) }
+    }
+
+    /// The index is complete: makes the directories and writes the contents that came early.
+    fn begin(&self, collecting: &mut Collecting) -> Result<(), StoreError> {
+        let received = Received::new(collecting.index.decode(self.content_length)?);
+        self.check_tree_space(&received.tree)?;
+        if let TreeDestination::Merge { dir, replace: true, .. } = &self.destination {
+            self.check_conflicts(&received.tree, dir)?;
+        }
+        for (entry, what) in received.tree.entries().skip(1) {
+            if what.kind == EntryKind::Directory {
+                self.make_directory(&received.tree, entry, what)?;
+            }
+        }
+        for (content_offset, contents) in &collecting.early {
+            self.write_contents(&received, *content_offset, contents)?;
+        }
+        // Set before the early contents are given up: a reader always finds them in one of the two.
+        if self.received.set(received).is_err() {
+            unreachable!("the index becomes complete once, under the lock");
+        }
+        collecting.early = Vec::new();
+        Ok(())
+    }
+
+    /// Whether the file system has the blocks and inodes of the whole tree.
+    fn check_tree_space(&self, tree: &Tree) -> Result<(), StoreError> {
+        const BLOCK: u64 = 4096;
+        let on_disk = |entry: &TreeEntry| match entry.kind {
+            EntryKind::File { size, sparse: false } => size.div_ceil(BLOCK) * BLOCK,
+            EntryKind::Directory => BLOCK,
+            _ => 0,
+        };
+        let needed = tree.entries().map(|(_, entry)| on_disk(entry)).sum();
+        check_space(self.destination.parent(), &self.path, needed, u64::from(tree.len()))
+    }
+
+    fn make_directory(&self, tree: &Tree, entry: u32, what: &TreeEntry) -> Result<(), StoreError> {
+        let _entered = self.enter()?;
+        let make = || fs::mkdirat(&*self.staging.directory(tree, what.parent)?, tree.name(entry), Mode::RWXU);
+        make().map_err(|error| self.error("create directory", tree, entry, error))
+    }
+
+    fn write_contents(&self, received: &Received, content_offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        for segment in received.tree.segments(content_offset..content_offset + data.len() as u64) {
+            let at = (segment.content_offset - content_offset) as usize;
+            self.write_segment(received, segment, &data[at..at + segment.len as usize])?;
+        }
+        Ok(())
+    }
+
+    fn write_segment(&self, received: &Received, segment: Segment, data: &[u8]) -> Result<(), StoreError> {
+        let _entered = self.enter()?;
+        let (tree, entry) = (&received.tree, segment.entry);
+        let what = tree.entry(entry);
+        let EntryKind::File { size, sparse } = what.kind else { unreachable!("segments are of files") };
+        let cannot = |error: std::io::Error| self.error("write", tree, entry, error);
+        let file = self
+            .staging
+            .open(tree, entry, OFlags::WRONLY | OFlags::CREATE)
+            .map_err(|error| self.error("create", tree, entry, error))?;
+        let write = |at: u64, run: &[u8]| file.write_all_at(run, at);
+        if sparse {
+            for_each_nonzero(segment.file_offset, data, write).map_err(cannot)?;
+        } else {
+            write(segment.file_offset, data).map_err(cannot)?;
+        }
+        // Most files of a tree lie within one piece and need not be opened again. One that its owner may not read
+        // is left as it is until the end, to be served from.
+        let stays_readable = self.restorer.is_root || what.attributes.mode & 0o400 != 0;
+        if segment.len == size && stays_readable { self.seal(received, entry, &file) } else { Ok(()) }
+    }
+
+    /// Gives a file that has all its contents its attributes.
+    fn seal(&self, received: &Received, entry: u32, file: &File) -> Result<(), StoreError> {
+        let (tree, what) = (&received.tree, received.tree.entry(entry));
+        let cannot = |error| self.error("set the attributes of", tree, entry, error);
+        if let EntryKind::File { size, sparse: true } = what.kind {
+            fs::ftruncate(file, size).map_err(cannot)?;
+        }
+        self.restorer.restore(file, &what.attributes).map_err(cannot)?;
+        received.seal(entry);
+        Ok(())
+    }
+
+    fn read_contents(&self, content_offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        let Some(received) = self.received.get() else {
+            let collecting = self.collecting();
+            // The index may have been completed while this thread waited for the lock.
+            if self.received.get().is_some() {
+                drop(collecting);
+                return self.read_contents(content_offset, buf);
+            }
+            return collecting.read_early(content_offset, buf);
+        };
+        for segment in received.tree.segments(content_offset..content_offset + buf.len() as u64) {
+            let at = (segment.content_offset - content_offset) as usize;
+            self.read_segment(&received.tree, segment, &mut buf[at..at + segment.len as usize])?;
+        }
+        Ok(())
+    }
+
+    fn read_segment(&self, tree: &Tree, segment: Segment, buf: &mut [u8]) -> Result<(), StoreError> {
+        let cannot = |error: std::io::Error| self.error("read", tree, segment.entry, error);
+        let file = self.open_for_reading(tree, segment.entry).map_err(|error| cannot(error.into()))?;
+        let is_sparse = matches!(tree.entry(segment.entry).kind, EntryKind::File { sparse: true, .. });
+        if !is_sparse {
+            return file.read_exact_at(buf, segment.file_offset).map_err(cannot);
+        }
+        // The file gets its length at the end; what it does not reach yet are zeros that were left out.
+        let mut filled = 0;
+        while filled < buf.len() {
+            match file.read_at(&mut buf[filled..], segment.file_offset + filled as u64).map_err(cannot)? {
+                0 => break,
+                len => filled += len,
+            }
+        }
+        buf[filled..].fill(0);
+        Ok(())
+    }
+
+    /// A file is in the partial directory until it has been merged into the destination.
+    fn open_for_reading(&self, tree: &Tree, entry: u32) -> Result<File, Errno> {
+        match (self.staging.open(tree, entry, OFlags::RDONLY), &self.destination) {
+            (Err(Errno::NOENT), TreeDestination::Merge { dir, .. }) => {
+                let path = tree.path(entry);
+                let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+                open_beneath(dir, &path, flags, Mode::empty()).map(File::from)
+            }
+            (result, _) => result,
+        }
+    }
+
+    /// Everything that is not a directory gets its final form within the partial directory.
+    fn complete_entries(&self, received: &Received) -> Result<(), StoreError> {
+        let tree = &received.tree;
+        for (entry, what) in tree.entries() {
+            if matches!(what.kind, EntryKind::File { .. }) && !received.is_sealed(entry) {
+                let _entered = self.enter()?;
+                let file = self
+                    .staging
+                    .open(tree, entry, OFlags::WRONLY | OFlags::CREATE)
+                    .map_err(|error| self.error("create", tree, entry, error))?;
+                self.seal(received, entry, &file)?;
+            }
+        }
+        let links = |(_, what): &(u32, &TreeEntry)| matches!(what.kind, EntryKind::HardLink { .. });
+        tree.entries().filter(links).try_for_each(|(entry, what)| self.make_link(tree, entry, what))?;
+        let symlinks = |(_, what): &(u32, &TreeEntry)| matches!(what.kind, EntryKind::Symlink { .. });
+        tree.entries().filter(symlinks).try_for_each(|(entry, what)| self.make_link(tree, entry, what))
+    }
+
+    fn make_link(&self, tree: &Tree, entry: u32, what: &TreeEntry) -> Result<(), StoreError> {
+        let _entered = self.enter()?;
+        let name = tree.name(entry);
+        let make = || {
+            let directory = self.staging.directory(tree, what.parent)?;
+            match &what.kind {
+                EntryKind::HardLink { target } => {
+                    let from = self.staging.directory(tree, tree.entry(*target).parent)?;
+                    fs::linkat(&*from, tree.name(*target), &*directory, name, AtFlags::empty())
+                }
+                EntryKind::Symlink { target } => {
+                    fs::symlinkat(&**target, &*directory, name)?;
+                    self.restorer.restore_link(&directory, name, &what.attributes)
+                }
+                EntryKind::Directory | EntryKind::File { .. } => Ok(()),
+            }
+        };
+        make().map_err(|error| self.error("create link", tree, entry, error))
+    }
+
+    /// Gives directories their attributes, the deepest first, because making anything in one changes its time.
+    pub(super) fn restore_directories(
+        &self,
+        tree: &Tree,
+        view: &View,
+        directories: impl DoubleEndedIterator<Item = u32>,
+    ) -> Result<(), StoreError> {
+        for entry in directories.rev() {
+            let _entered = self.enter()?;
+            let restore = || {
+                let directory = view.directory(tree, entry)?;
+                self.restorer.restore(&directory, &tree.entry(entry).attributes)
+            };
+            restore().map_err(|error| self.error("set the attributes of", tree, entry, error))?;
+        }
+        Ok(())
+    }
+
+    /// Puts everything that was written on disk: one call for the file system costs less than one for each file.
+    pub(super) fn sync(&self) -> Result<(), StoreError> {
+        fs::syncfs(&*self.staging.root).map_err(|error| StoreError::io("sync", &self.path, error))
+    }
+
+    /// The one step after which the sink is not abandoned any more, or cannot be finished any more.
+    fn name_it(&self, give_name: impl FnOnce() -> Result<(), StoreError>) -> Result<(), StoreError> {
+        let mut phase = self.phase.write().unwrap_or_else(PoisonError::into_inner);
+        if *phase == Phase::Abandoned {
+            return Err(StoreError::Stopped);
+        }
+        give_name()?;
+        *phase = Phase::Named;
+        Ok(())
+    }
+
+    fn remove_partial(&self) {
+        // Nothing can be done if it fails: the name itself says what the directory is.
+        let _ = remove_tree(self.destination.parent(), &self.partial);
+    }
+}
+
+impl Collecting {
+    /// Contents that came early, by the ranges in which they came.
+    fn read_early(&self, content_offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        let end = content_offset + buf.len() as u64;
+        let range =
+            self.early.iter().find(|(start, data)| *start <= content_offset && end <= start + data.len() as u64);
+        let Some((start, data)) = range else {
+            return if buf.is_empty() {
+                Ok(())
+            } else {
+                Err(StoreError::OutOfRange { offset: content_offset, end, length: self.early_bytes })
+            };
+        };
+        let at = (content_offset - start) as usize;
+        buf.copy_from_slice(&data[at..at + buf.len()]);
+        Ok(())
+    }
+}
+
+impl Sink for DirectorySink {
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        match self.received.get() {
+            Some(received) if offset >= self.index_length => {
+                self.write_contents(received, offset - self.index_length, data)
+            }
+            _ => self.collect(offset, data),
+        }
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        let of_index = self.index_length.saturating_sub(offset).min(buf.len() as u64) as usize;
+        let (index_part, contents) = buf.split_at_mut(of_index);
+        if !index_part.is_empty() {
+            self.collecting().index.read_at(offset, index_part)?;
+        }
+        self.read_contents((offset + of_index as u64).saturating_sub(self.index_length), contents)
+    }
+
+    fn finish(&self, length: u64) -> Result<Finished, StoreError> {
+        let received = self.received.get().ok_or(StoreError::Incomplete { stored: 0, length })?;
+        self.complete_entries(received)?;
+        match &self.destination {
+            TreeDestination::Place(place) => {
+                let directories = received.tree.entries().filter(|(_, what)| what.kind == EntryKind::Directory);
+                self.restore_directories(&received.tree, &self.staging, directories.map(|(entry, _)| entry))?;
+                self.sync()?;
+                self.name_it(|| place.rename_from(&self.partial))?;
+                place.sync()?;
+            }
+            TreeDestination::Merge { dir, replace, .. } => {
+                self.sync()?;
+                self.merge(&received.tree, dir, *replace)?;
+                self.name_it(|| Ok(()))?;
+                self.remove_partial();
+                self.sync()?;
+            }
+        }
+        Ok(Finished { path: Some(self.path.clone()), bytes: None })
+    }
+
+    fn abandon(&self) {
+        let mut phase = self.phase.write().unwrap_or_else(PoisonError::into_inner);
+        if *phase == Phase::Partial {
+            *phase = Phase::Abandoned;
+            drop(phase);
+            self.remove_partial();
+        }
+    }
+
+    fn path(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
+}

@@ -1,0 +1,180 @@
+//! One file: written under a partial name beside its destination, with its space reserved, then renamed; or a block
+//! device, written in place.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use mobcast_proto::content::{Descriptor, FileMeta, ObjectKind};
+use rustix::fs::{self, AtFlags, FallocateFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::target::Place;
+use super::{Finished, Sink, SinkOptions};
+use crate::store::StoreError;
+use crate::store::beneath::{check_space, for_each_nonzero, modified, partial_name, permissions};
+use crate::store::source::device_size;
+
+/// A file or block device being received.
+#[derive(Debug)]
+pub(super) struct FileSink {
+    file: File,
+    path: PathBuf,
+    /// Where it gets its name; a device has it already.
+    partial: Option<Partial>,
+    /// Whether blocks of zeros may be left out.
+    sparse: bool,
+}
+
+#[derive(Debug)]
+struct Partial {
+    place: Place,
+    name: Vec<u8>,
+    /// Permissions and times to restore, if the source was a file.
+    meta: Option<FileMeta>,
+    preserve: bool,
+    phase: Mutex<Phase>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Partial,
+    Named,
+    Abandoned,
+}
+
+impl FileSink {
+    /// Makes the partial file beside `place` and reserves its space.
+    pub(super) fn create(place: Place, descriptor: &Descriptor, options: &SinkOptions) -> Result<FileSink, StoreError> {
+        let path = place.path.clone();
+        let sparse = descriptor.meta.sparse;
+        let length = descriptor.length.unwrap_or(0);
+        check_space(&place.parent, &path, if sparse { 0 } else { length }, 1)?;
+        let name = partial_name(&place.name);
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file: File = fs::openat(&place.parent, &name, flags, Mode::RUSR | Mode::WUSR)
+            .map_err(|error| StoreError::io("create", &path, error))?
+            .into();
+        let meta = (descriptor.kind == ObjectKind::File).then_some(descriptor.meta);
+        let phase = Mutex::new(Phase::Partial);
+        let partial = Some(Partial { place, name, meta, preserve: options.preserve, phase });
+        let sink = FileSink { file, path, partial, sparse };
+        // From here on, an error must not leave the partial file.
+        sink.reserve(length).inspect_err(|_| sink.abandon())?;
+        Ok(sink)
+    }
+
+    /// A block device that is large enough and not in use.
+    pub(super) fn device(path: PathBuf, descriptor: &Descriptor) -> Result<FileSink, StoreError> {
+        // O_EXCL on a block device: refused while it is mounted.
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .custom_flags(OFlags::EXCL.bits() as i32)
+            .open(&path)
+            .map_err(|error| StoreError::io("open for writing", &path, error))?;
+        let (size, needed) = (device_size(&file, &path)?, descriptor.length.unwrap_or(0));
+        if needed > size {
+            return Err(StoreError::DeviceTooSmall { path, size, needed });
+        }
+        Ok(FileSink { file, path, partial: None, sparse: false })
+    }
+
+    /// A file with holes only gets its length; others get their blocks, so that a full disk is known at once.
+    fn reserve(&self, length: u64) -> Result<(), StoreError> {
+        let cannot = |error| StoreError::io("reserve the space of", &self.path, error);
+        if length == 0 {
+            return Ok(());
+        }
+        if !self.sparse {
+            match fs::fallocate(&self.file, FallocateFlags::empty(), 0, length) {
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
+                result => return result.map_err(cannot),
+            }
+        }
+        fs::ftruncate(&self.file, length).map_err(cannot)
+    }
+
+    fn error(&self, action: &'static str, error: impl Into<std::io::Error>) -> StoreError {
+        StoreError::io(action, &self.path, error)
+    }
+
+    fn restore(&self, partial: &Partial, length: u64) -> Result<(), StoreError> {
+        let cannot = |error| self.error("set the attributes of", error);
+        fs::ftruncate(&self.file, length).map_err(cannot)?;
+        match partial.meta {
+            None => fs::fchmod(&self.file, default_mode()).map_err(cannot),
+            Some(meta) => {
+                fs::fchmod(&self.file, permissions(meta.mode, partial.preserve)).map_err(cannot)?;
+                fs::futimens(&self.file, &modified(meta.modified_s, meta.modified_ns)).map_err(cannot)
+            }
+        }
+    }
+}
+
+impl Partial {
+    /// The one step after which the sink is not abandoned any more, or cannot be finished any more.
+    fn name_it(&self) -> Result<(), StoreError> {
+        let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        if *phase == Phase::Abandoned {
+            return Err(StoreError::Stopped);
+        }
+        self.place.rename_from(&self.name)?;
+        *phase = Phase::Named;
+        Ok(())
+    }
+
+    fn remove(&self) {
+        let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        if *phase == Phase::Partial {
+            *phase = Phase::Abandoned;
+            // Nothing can be done if it fails: the name itself says what the file is.
+            let _ = fs::unlinkat(self.place.parent.as_fd(), &self.name, AtFlags::empty());
+        }
+    }
+}
+
+impl Sink for FileSink {
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        let write = |at: u64, run: &[u8]| self.file.write_all_at(run, at);
+        let result = if self.sparse { for_each_nonzero(offset, data, write) } else { write(offset, data) };
+        result.map_err(|error| self.error("write", error))
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        self.file.read_exact_at(buf, offset).map_err(|error| self.error("read", error))
+    }
+
+    fn finish(&self, length: u64) -> Result<Finished, StoreError> {
+        if let Some(partial) = &self.partial {
+            self.restore(partial, length)?;
+        }
+        fs::fsync(&self.file).map_err(|error| self.error("sync", error))?;
+        if let Some(partial) = &self.partial {
+            partial.name_it()?;
+            partial.place.sync()?;
+        }
+        Ok(Finished { path: Some(self.path.clone()), bytes: None })
+    }
+
+    fn abandon(&self) {
+        if let Some(partial) = &self.partial {
+            partial.remove();
+        }
+    }
+
+    fn path(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
+}
+
+/// The mode of a file made by the user: what the process' umask leaves of 0666. The umask is read where reading
+/// does not change it for other threads.
+fn default_mode() -> Mode {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let umask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    let umask = umask.and_then(|digits| u32::from_str_radix(digits.trim(), 8).ok()).unwrap_or(0o022);
+    Mode::from_raw_mode(0o666 & !umask)
+}

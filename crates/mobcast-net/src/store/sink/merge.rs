@@ -1,0 +1,108 @@
+//! Merging a complete tree into a directory that is there: each file replaces what has its path in one step, and
+//! everything else stays. No link in the destination is followed: one that is in the way is replaced itself.
+
+use std::fs::File;
+
+use mobcast_proto::content::tree::{EntryKind, Tree};
+use rustix::fs::{self, AtFlags, Mode};
+use rustix::io::Errno;
+
+use super::directory::{DirectorySink, View};
+use super::target::rename;
+use crate::store::StoreError;
+use crate::store::beneath::{is_directory, is_not_a_directory};
+use crate::store::error::below;
+
+const MERGE_HINT: &str = "it appeared while the tree was received; use --force to replace it";
+
+impl DirectorySink {
+    /// Refuses, before anything is received, a tree that has a file where the destination has a directory: whole
+    /// directories are never removed.
+    pub(super) fn check_conflicts(&self, tree: &Tree, dir: &File) -> Result<(), StoreError> {
+        let destination = self.view_of(dir)?;
+        for (entry, what) in tree.entries().skip(1) {
+            if what.kind == EntryKind::Directory {
+                continue;
+            }
+            let is_in_the_way = match destination.directory(tree, what.parent) {
+                Ok(parent) => is_directory(&*parent, tree.name(entry)).unwrap_or(false),
+                Err(_) => false,
+            };
+            if is_in_the_way {
+                return Err(self.conflict(tree, entry));
+            }
+        }
+        Ok(())
+    }
+
+    fn conflict(&self, tree: &Tree, entry: u32) -> StoreError {
+        let path = below(&self.path, &tree.path(entry));
+        StoreError::Conflict { path, what: "it is a directory, where the tree has a file or a link" }
+    }
+
+    fn view_of(&self, dir: &File) -> Result<View, StoreError> {
+        dir.try_clone().map(View::new).map_err(|error| StoreError::io("open directory", &self.path, error))
+    }
+
+    /// Moves everything from the partial directory into `dir`. Directories that were there keep their attributes.
+    pub(super) fn merge(&self, tree: &Tree, dir: &File, replace: bool) -> Result<(), StoreError> {
+        let destination = self.view_of(dir)?;
+        let mut made = Vec::new();
+        for (entry, what) in tree.entries().skip(1) {
+            let _entered = self.enter()?;
+            let parent = destination
+                .directory(tree, what.parent)
+                .map_err(|error| self.error("open directory", tree, what.parent, error))?;
+            if what.kind == EntryKind::Directory {
+                if self.merge_directory(tree, entry, &parent, &destination, replace)? {
+                    made.push(entry);
+                }
+            } else {
+                self.merge_file(tree, entry, &parent, replace)?;
+            }
+        }
+        self.restore_directories(tree, &destination, made.into_iter())
+    }
+
+    /// Makes sure that a directory is there; whether it was made.
+    fn merge_directory(
+        &self,
+        tree: &Tree,
+        entry: u32,
+        parent: &File,
+        destination: &View,
+        replace: bool,
+    ) -> Result<bool, StoreError> {
+        let name = tree.name(entry);
+        let cannot = |error| self.error("create directory", tree, entry, error);
+        match fs::mkdirat(parent, name, Mode::RWXU) {
+            Ok(()) => return Ok(true),
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(cannot(error)),
+        }
+        match destination.directory(tree, entry) {
+            Ok(_) => Ok(false),
+            Err(error) if is_not_a_directory(error) && replace => {
+                fs::unlinkat(parent, name, AtFlags::empty()).map_err(cannot)?;
+                fs::mkdirat(parent, name, Mode::RWXU).map_err(cannot)?;
+                Ok(true)
+            }
+            Err(error) => Err(cannot(error)),
+        }
+    }
+
+    fn merge_file(&self, tree: &Tree, entry: u32, parent: &File, replace: bool) -> Result<(), StoreError> {
+        let name = tree.name(entry);
+        let merge = || {
+            let from = self.staging.directory(tree, tree.entry(entry).parent)?;
+            rename(&from, name, parent, name, replace)
+        };
+        merge().map_err(|error| match error {
+            Errno::ISDIR => self.conflict(tree, entry),
+            Errno::EXIST if !replace => {
+                StoreError::Exists { path: below(&self.path, &tree.path(entry)), hint: MERGE_HINT.to_owned() }
+            }
+            _ => self.error("replace", tree, entry, error),
+        })
+    }
+}

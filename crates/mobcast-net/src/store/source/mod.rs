@@ -1,0 +1,284 @@
+//! What a root reads: the bytes of an object by offset, from several threads at once.
+//!
+//! Promises: reading follows no link inside a directory; a source that changed while it was read is found out by
+//! [`ObjectSource::check_unchanged`]. Left to others: cutting into pieces, hashing, signing.
+
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use mobcast_proto::content::{Descriptor, FileMeta, ObjectKind};
+use mobcast_proto::limits::OBJECT_BYTES_MAX;
+use rustix::fs::{FileType, OFlags};
+
+use super::{StoreError, synthetic_fill};
+
+mod directory;
+mod scan;
+mod stream;
+
+use directory::DirectorySource;
+use stream::StreamSpool;
+pub use stream::{Available, StreamFeeder};
+
+/// What a source knows of its object; piece size and strategy are chosen by others.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SourceDescription {
+    /// What kind of thing it is.
+    pub kind: ObjectKind,
+    /// Last component of its path; empty for memory, generated data and streams.
+    pub name: Vec<u8>,
+    /// Permissions and times of a file, or of the root of a directory. `sparse` is set if any file has holes.
+    pub meta: FileMeta,
+    /// Bytes, unless it is a stream. The tree index of a directory is included.
+    pub length: Option<u64>,
+    /// Bytes of the tree index of a directory, else zero.
+    pub index_length: u64,
+}
+
+impl SourceDescription {
+    /// The object's descriptor. `piece_size` is in bytes.
+    pub fn into_descriptor(self, piece_size: u32, strategy: &str) -> Descriptor {
+        let SourceDescription { kind, name, meta, length, index_length } = self;
+        Descriptor { kind, name, meta, length, index_length, piece_size, strategy: strategy.to_owned() }
+    }
+}
+
+/// A source of any kind. Shared between threads by reference.
+#[derive(Debug)]
+pub struct ObjectSource {
+    description: SourceDescription,
+    data: Data,
+}
+
+#[derive(Debug)]
+enum Data {
+    File(FileSource),
+    Directory(DirectorySource),
+    Bytes(Arc<[u8]>),
+    Synthetic { seed: u64 },
+    Stream(Arc<StreamSpool>),
+}
+
+impl ObjectSource {
+    /// The regular file, block device or directory at `path`; a link is followed here, but none inside of a
+    /// directory. A directory is scanned completely: what cannot be read or sent is an error that names it.
+    pub fn open(path: &Path) -> Result<ObjectSource, StoreError> {
+        let cannot_read = |error: std::io::Error| StoreError::io("read", path, error);
+        // O_NONBLOCK: opening a FIFO would otherwise wait for its writer.
+        let flags = OFlags::NONBLOCK.bits() as i32;
+        let file =
+            File::options().read(true).custom_flags(flags).open(path).map_err(|error| {
+                special_file(path, std::fs::metadata(path).ok()).unwrap_or_else(|| cannot_read(error))
+            })?;
+        let metadata = file.metadata().map_err(cannot_read)?;
+        let name = name_of(path);
+        let (description, data) = match FileType::from_raw_mode(metadata.mode()) {
+            FileType::RegularFile => FileSource::regular(path, file, name, &metadata)?,
+            FileType::BlockDevice => FileSource::device(path, file, name)?,
+            FileType::Directory => DirectorySource::open(path, file.into(), name)?,
+            _ => return Err(special_file(path, Some(metadata)).unwrap_or(StoreError::Stopped)),
+        };
+        check_length(description.length.unwrap_or(0), "object")?;
+        Ok(ObjectSource { description, data })
+    }
+
+    /// Bytes in memory.
+    pub fn bytes(data: Arc<[u8]>) -> Result<ObjectSource, StoreError> {
+        check_length(data.len() as u64, "object")?;
+        let description = unnamed(ObjectKind::Bytes, Some(data.len() as u64));
+        Ok(ObjectSource { description, data: Data::Bytes(data) })
+    }
+
+    /// `length` bytes generated from `seed` (see [`synthetic_fill`]).
+    pub fn synthetic(length: u64, seed: u64) -> Result<ObjectSource, StoreError> {
+        check_length(length, "object")?;
+        let description = unnamed(ObjectKind::Synthetic { seed }, Some(length));
+        Ok(ObjectSource { description, data: Data::Synthetic { seed } })
+    }
+
+    /// A stream of unknown length, kept in an unnamed temporary file in `spool_dir`, so that it can be larger than
+    /// memory. The feeder reads the stream; its `run` wants a thread of its own.
+    pub fn stream(spool_dir: &Path) -> Result<(ObjectSource, StreamFeeder), StoreError> {
+        let spool = StreamSpool::create(spool_dir)?;
+        let description = unnamed(ObjectKind::Stream, None);
+        let feeder = StreamFeeder::new(Arc::clone(&spool));
+        Ok((ObjectSource { description, data: Data::Stream(spool) }, feeder))
+    }
+
+    /// What is known of the object.
+    pub fn description(&self) -> &SourceDescription {
+        &self.description
+    }
+
+    /// Fills `buf` from byte `offset` of the object on. Of a stream, only bytes that are [`available`] can be read.
+    ///
+    /// [`available`]: ObjectSource::available
+    pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        let length = self.available()?.bytes;
+        let end = offset.saturating_add(buf.len() as u64);
+        if end > length {
+            return Err(StoreError::OutOfRange { offset, end, length });
+        }
+        match &self.data {
+            Data::File(file) => file.read_at(offset, buf),
+            Data::Directory(directory) => directory.read_at(offset, buf),
+            Data::Bytes(bytes) => {
+                buf.copy_from_slice(&bytes[offset as usize..end as usize]);
+                Ok(())
+            }
+            Data::Synthetic { seed } => {
+                synthetic_fill(*seed, offset, buf);
+                Ok(())
+            }
+            Data::Stream(spool) => spool.read_at(offset, buf),
+        }
+    }
+
+    /// How much can be read now. Everything, unless it is a stream; an error if the stream could not be read.
+    pub fn available(&self) -> Result<Available, StoreError> {
+        match (&self.data, self.description.length) {
+            (Data::Stream(spool), _) => spool.available(),
+            (_, length) => Ok(Available { bytes: length.unwrap_or(0), complete: true }),
+        }
+    }
+
+    /// Waits until the first `end` bytes can be read or the stream has ended before them. Returns at once for
+    /// anything but a stream, and with [`StoreError::Stopped`] after [`ObjectSource::stop`].
+    pub fn wait_available(&self, end: u64) -> Result<Available, StoreError> {
+        match &self.data {
+            Data::Stream(spool) => spool.wait_available(end),
+            _ => self.available(),
+        }
+    }
+
+    /// Ends all waiting for a stream. A feeder that is blocked in reading notices at its next byte.
+    pub fn stop(&self) {
+        if let Data::Stream(spool) = &self.data {
+            spool.stop();
+        }
+    }
+
+    /// Whether files still have the size and time of last modification (in nanoseconds) of when they were opened or
+    /// scanned; called when everything has been read once. Each regular file of a directory is compared; entries
+    /// added since are not looked for. [`StoreError::Changed`] names the first that changed.
+    pub fn check_unchanged(&self) -> Result<(), StoreError> {
+        match &self.data {
+            Data::File(file) => file.check_unchanged(),
+            Data::Directory(directory) => directory.check_unchanged(),
+            Data::Bytes(_) | Data::Synthetic { .. } | Data::Stream(_) => Ok(()),
+        }
+    }
+}
+
+fn unnamed(kind: ObjectKind, length: Option<u64>) -> SourceDescription {
+    SourceDescription { kind, name: Vec::new(), meta: FileMeta::default(), length, index_length: 0 }
+}
+
+fn check_length(length: u64, what: &'static str) -> Result<(), StoreError> {
+    if length > OBJECT_BYTES_MAX {
+        return Err(StoreError::TooLarge { length, limit: OBJECT_BYTES_MAX, what });
+    }
+    Ok(())
+}
+
+/// The last component of a path, also of one like `.` or `x/..`; empty for the root of the file system.
+fn name_of(path: &Path) -> Vec<u8> {
+    let plain = path.file_name().map(|name| name.as_bytes().to_owned());
+    plain.or_else(|| path.canonicalize().ok()?.file_name().map(|name| name.as_bytes().to_owned())).unwrap_or_default()
+}
+
+/// The refusal of what is neither file, directory nor block device.
+fn special_file(path: &Path, metadata: Option<std::fs::Metadata>) -> Option<StoreError> {
+    let what = special_kind(FileType::from_raw_mode(metadata?.mode()))?;
+    let what = format!("it is a {what}; to send what comes out of it, use - and redirect it to standard input");
+    Some(StoreError::Unsupported { path: path.to_owned(), what })
+}
+
+/// What a special file is called, if it is one.
+fn special_kind(file_type: FileType) -> Option<&'static str> {
+    match file_type {
+        FileType::Socket => Some("socket"),
+        FileType::Fifo => Some("named pipe"),
+        FileType::CharacterDevice => Some("character device"),
+        FileType::BlockDevice => Some("block device"),
+        FileType::RegularFile | FileType::Directory | FileType::Symlink => None,
+        FileType::Unknown => Some("file of unknown kind"),
+    }
+}
+
+/// A regular file or a block device.
+#[derive(Debug)]
+struct FileSource {
+    file: File,
+    path: PathBuf,
+    /// Size and time of last modification when it was opened; a device has no such time.
+    stamp: Option<(u64, i64, i64)>,
+}
+
+impl FileSource {
+    fn regular(
+        path: &Path,
+        file: File,
+        name: Vec<u8>,
+        metadata: &std::fs::Metadata,
+    ) -> Result<(SourceDescription, Data), StoreError> {
+        let meta = FileMeta {
+            mode: metadata.mode() & 0o7777,
+            modified_s: metadata.mtime(),
+            modified_ns: metadata.mtime_nsec() as u32,
+            sparse: metadata.blocks() * 512 < metadata.size(),
+        };
+        let (kind, length) = (ObjectKind::File, Some(metadata.size()));
+        let stamp = Some((metadata.size(), metadata.mtime(), metadata.mtime_nsec()));
+        let data = Data::File(FileSource { file, path: path.to_owned(), stamp });
+        Ok((SourceDescription { kind, name, meta, length, index_length: 0 }, data))
+    }
+
+    fn device(path: &Path, file: File, name: Vec<u8>) -> Result<(SourceDescription, Data), StoreError> {
+        let length = device_size(&file, path)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        // The image of a disk is its owner's business alone, whatever the modes of the device are.
+        let meta = FileMeta { mode: 0o600, modified_s: now.as_secs() as i64, modified_ns: 0, sparse: false };
+        let data = Data::File(FileSource { file, path: path.to_owned(), stamp: None });
+        let kind = ObjectKind::File;
+        Ok((SourceDescription { kind, name, meta, length: Some(length), index_length: 0 }, data))
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        read_exact(&self.file, offset, buf, || self.path.clone())
+    }
+
+    fn check_unchanged(&self) -> Result<(), StoreError> {
+        let Some((size, modified_s, modified_ns)) = self.stamp else { return Ok(()) };
+        let metadata = self.file.metadata().map_err(|error| StoreError::io("read", &self.path, error))?;
+        let what = if metadata.size() != size {
+            "its size is another"
+        } else if (metadata.mtime(), metadata.mtime_nsec()) != (modified_s, modified_ns) {
+            "it was written to"
+        } else {
+            return Ok(());
+        };
+        Err(StoreError::Changed { path: self.path.clone(), what })
+    }
+}
+
+/// Bytes of a block device, which its metadata does not tell.
+pub(crate) fn device_size(file: &File, path: &Path) -> Result<u64, StoreError> {
+    rustix::fs::seek(file, rustix::fs::SeekFrom::End(0))
+        .map_err(|error| StoreError::io("find the size of", path, error))
+}
+
+/// Reads what a file was found to have; less means that it was truncated since.
+fn read_exact(file: &File, offset: u64, buf: &mut [u8], path: impl FnOnce() -> PathBuf) -> Result<(), StoreError> {
+    file.read_exact_at(buf, offset).map_err(|error| match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => StoreError::Changed { path: path(), what: "it was truncated" },
+        _ => StoreError::io("read", path(), error),
+    })
+}
+
+#[cfg(test)]
+mod tests;

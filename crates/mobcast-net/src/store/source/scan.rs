@@ -1,0 +1,156 @@
+//! Scanning a directory into a tree: sorted, so that the same directory gives the same index, and complete, so that
+//! what cannot be sent is found before anything is.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use mobcast_proto::content::tree::{Attributes, EntryKind, Tree, TreeBuilder};
+use rustix::fs::{self, Access, AtFlags, FileType, Stat};
+use rustix::io::Errno;
+
+use super::special_kind;
+use crate::store::StoreError;
+use crate::store::beneath::{list, open_dir_beneath};
+use crate::store::error::below;
+
+/// What a scan found.
+pub(super) struct Scan {
+    pub(super) tree: Tree,
+    /// Whether any file has holes.
+    pub(super) sparse: bool,
+}
+
+/// Something found in a directory, all that needs the directory's handle already asked for.
+struct Found {
+    name: Vec<u8>,
+    stat: Stat,
+    /// The target, if it is a symbolic link.
+    target: Option<Box<[u8]>>,
+}
+
+/// A directory whose entries are being added.
+struct Level {
+    path: Vec<u8>,
+    found: std::vec::IntoIter<Found>,
+}
+
+struct Scanner<'a> {
+    root: &'a OwnedFd,
+    /// The root's path, for messages.
+    base: &'a Path,
+    builder: TreeBuilder,
+    /// Files with several names, by device and inode, and the entry of the first name.
+    linked: HashMap<(u64, u64), u32>,
+    sparse: bool,
+}
+
+/// Scans the directory `root`, whose path is `base`.
+pub(super) fn scan(root: &OwnedFd, base: &Path) -> Result<Scan, StoreError> {
+    let stat = fs::fstat(root).map_err(|error| StoreError::io("read", base, error))?;
+    let builder = TreeBuilder::new();
+    let mut scanner = Scanner { root, base, builder, linked: HashMap::new(), sparse: false };
+    scanner.push(b"", &stat, EntryKind::Directory)?;
+    // A stack of our own: trees may be deeper than a thread's stack, and no handle stays open while below is scanned.
+    let mut levels = vec![scanner.enter(Vec::new())?];
+    while let Some(level) = levels.last_mut() {
+        match level.found.next() {
+            None => drop(levels.pop()),
+            Some(found) => {
+                let path = join(&level.path, &found.name);
+                if scanner.add(&path, found)? {
+                    levels.push(scanner.enter(path)?);
+                }
+            }
+        }
+    }
+    let tree = scanner.builder.finish().map_err(|source| StoreError::TreeSource { path: base.to_owned(), source })?;
+    Ok(Scan { tree, sparse: scanner.sparse })
+}
+
+fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
+    if path.is_empty() { name.to_owned() } else { [path, b"/", name].concat() }
+}
+
+impl Scanner<'_> {
+    fn cannot_read(&self, path: &[u8], error: Errno) -> StoreError {
+        StoreError::io("read", below(self.base, path), error)
+    }
+
+    /// Lists a directory and asks for everything about its entries.
+    fn enter(&self, path: Vec<u8>) -> Result<Level, StoreError> {
+        let dir = open_dir_beneath(self.root, &path).map_err(|error| self.cannot_read(&path, error))?;
+        let mut names = list(&dir).map_err(|error| self.cannot_read(&path, error))?;
+        names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let found: Result<Vec<Found>, StoreError> = names
+            .into_iter()
+            .map(|(name, _)| look_at(&dir, &name).map_err(|error| self.cannot_read(&join(&path, &name), error)))
+            .collect();
+        Ok(Level { path, found: found?.into_iter() })
+    }
+
+    /// Adds one entry; whether it is a directory to enter.
+    fn add(&mut self, path: &[u8], found: Found) -> Result<bool, StoreError> {
+        let stat = found.stat;
+        let file_type = FileType::from_raw_mode(stat.st_mode);
+        if let Some(what) = special_kind(file_type) {
+            let what = format!("it is a {what}, which a directory to be sent may not hold; remove it");
+            return Err(StoreError::Unsupported { path: below(self.base, path), what });
+        }
+        match (file_type, found.target) {
+            (FileType::Directory, _) => self.push(path, &stat, EntryKind::Directory)?,
+            (_, Some(target)) => self.push(path, &stat, EntryKind::Symlink { target })?,
+            _ => self.add_file(path, &stat)?,
+        };
+        Ok(file_type == FileType::Directory)
+    }
+
+    fn add_file(&mut self, path: &[u8], stat: &Stat) -> Result<u32, StoreError> {
+        let identity = (stat.st_dev, stat.st_ino);
+        if let Some(&target) = self.linked.get(&identity) {
+            return self.push(path, stat, EntryKind::HardLink { target });
+        }
+        let size = stat.st_size as u64;
+        let sparse = (stat.st_blocks as u64) * 512 < size;
+        self.sparse |= sparse;
+        let entry = self.push(path, stat, EntryKind::File { size, sparse })?;
+        if stat.st_nlink > 1 {
+            self.linked.insert(identity, entry);
+        }
+        Ok(entry)
+    }
+
+    fn push(&mut self, path: &[u8], stat: &Stat, kind: EntryKind) -> Result<u32, StoreError> {
+        let attributes = Attributes {
+            mode: stat.st_mode & 0o7777,
+            modified_s: stat.st_mtime as i64,
+            modified_ns: stat.st_mtime_nsec as u32,
+            uid: stat.st_uid,
+            gid: stat.st_gid,
+        };
+        self.builder
+            .push(path, attributes, kind)
+            .map_err(|source| StoreError::TreeSource { path: below(self.base, path), source })
+    }
+}
+
+fn look_at(dir: &OwnedFd, name: &[u8]) -> Result<Found, Errno> {
+    let stat = fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let target = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Symlink => Some(fs::readlinkat(dir, name, Vec::new())?.into_bytes().into_boxed_slice()),
+        FileType::RegularFile => {
+            check_readable(dir, name)?;
+            None
+        }
+        _ => None,
+    };
+    Ok(Found { name: name.to_owned(), stat, target })
+}
+
+/// Unreadable files are named before the transfer starts, not when their turn comes.
+fn check_readable(dir: impl AsFd, name: &[u8]) -> Result<(), Errno> {
+    match fs::accessat(dir, name, Access::READ_OK, AtFlags::EACCESS) {
+        Err(Errno::ACCESS) => Err(Errno::ACCESS),
+        _ => Ok(()),
+    }
+}

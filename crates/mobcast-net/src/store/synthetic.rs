@@ -1,0 +1,70 @@
+//! Generated data for benchmarks and demonstrations: every node can make any byte of it from the seed alone, and it
+//! does not compress.
+
+/// Odd constants of SplitMix64 (Steele, Lea, Flood 2014): a counter mixed by them passes the usual tests of
+/// randomness, and each word is independent of the others.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+const MIX_1: u64 = 0xbf58_476d_1ce4_e5b9;
+const MIX_2: u64 = 0x94d0_49bb_1331_11eb;
+
+/// Word `index` (bytes `8 * index` onwards, little-endian) of the data of a seed.
+#[inline(always)]
+fn word(key: u64, index: u64) -> u64 {
+    let mut z = key.wrapping_add(index.wrapping_mul(STEP));
+    z = (z ^ (z >> 30)).wrapping_mul(MIX_1);
+    z = (z ^ (z >> 27)).wrapping_mul(MIX_2);
+    z ^ (z >> 31)
+}
+
+/// Fills `buf` with the bytes of the data of `seed` from byte `offset` on. The same byte comes out however the data
+/// is cut into calls.
+pub fn synthetic_fill(seed: u64, offset: u64, buf: &mut [u8]) {
+    // The key is mixed, so that neighbouring seeds do not give the same words shifted.
+    let key = word(!seed, 1);
+    let mut index = offset / 8;
+    let skip = (offset % 8) as usize;
+    let (head, body) = buf.split_at_mut(if skip == 0 { 0 } else { buf.len().min(8 - skip) });
+    if !head.is_empty() {
+        let len = head.len();
+        head.copy_from_slice(&word(key, index).to_le_bytes()[skip..skip + len]);
+        index += 1;
+    }
+    let mut words = body.chunks_exact_mut(8);
+    for chunk in &mut words {
+        chunk.copy_from_slice(&word(key, index).to_le_bytes());
+        index += 1;
+    }
+    let tail = words.into_remainder();
+    let len = tail.len();
+    tail.copy_from_slice(&word(key, index).to_le_bytes()[..len]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_range_has_the_bytes_of_the_whole() {
+        let mut whole = vec![0; 1000];
+        synthetic_fill(7, 0, &mut whole);
+        for start in 0..40 {
+            for len in 0..40 {
+                let mut part = vec![0; len];
+                synthetic_fill(7, start as u64, &mut part);
+                assert_eq!(part, whole[start..start + len]);
+            }
+        }
+    }
+
+    #[test]
+    fn seeds_differ_and_bytes_are_evenly_spread() {
+        let (mut a, mut b) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+        synthetic_fill(1, 0, &mut a);
+        synthetic_fill(2, 0, &mut b);
+        let same = a.iter().zip(&b).filter(|(x, y)| x == y).count();
+        assert!(same < 512, "{same} of 65,536 bytes equal; 256 are expected by chance");
+        let mut counts = [0u32; 256];
+        a.iter().for_each(|&byte| counts[usize::from(byte)] += 1);
+        assert!(counts.iter().all(|&count| (150..=370).contains(&count)), "each byte value comes 256 times");
+    }
+}
