@@ -1,6 +1,10 @@
 //! What is broadcast: objects, their pieces, the manifest that proves them, and who has which.
 
+pub mod have;
+pub mod manifest;
 pub mod object;
+pub mod piece_size;
+pub mod slots;
 pub mod tree;
 
 pub use object::{Descriptor, FileMeta, ObjectKind};

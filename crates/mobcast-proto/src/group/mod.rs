@@ -1,3 +1,8 @@
 //! Who belongs together: tickets, membership, the coordinator and its bounded assignments.
 
+pub mod assignment;
+pub mod coordinator;
+pub mod discovery;
+mod graph;
+pub mod report;
 pub mod ticket;

@@ -1,0 +1,535 @@
+//! One broadcast at one node: from its announcement over the manifest and the pieces to its result. It keeps the
+//! manifest chain, feeds the strategy, and turns what both want into outputs.
+
+use std::collections::VecDeque;
+
+use crate::content::have::{HaveSet, Run};
+use crate::content::manifest::{Batch, Chain, End};
+use crate::content::object::Descriptor;
+use crate::content::slots::slot_of;
+use crate::fetch::swarm::Swarm;
+use crate::group::assignment::Credential;
+use crate::group::report::Traffic;
+use crate::io::Output;
+use crate::limits::{BATCH_HASHES_MAX, BATCH_INTERVAL};
+use crate::strategy::message::StrategyMessage;
+use crate::strategy::{Strategy, StrategyEvent};
+use crate::time::{Duration, Time};
+use crate::units::{BroadcastId, ByteRange, ClusterId, Digest, LinkId, NodeId, PieceIndex, Signature};
+use crate::wire::frame::Frame;
+
+/// Manifest batches sent in answer to one question.
+const BATCHES_AT_ONCE: u32 = 16;
+/// Batches that wait for their turn to be verified; a peer that sends more was not asked for them.
+const BATCHES_WAITING_MAX: usize = 4 * BATCHES_AT_ONCE as usize;
+/// A question for batches that is not answered within this is put to another peer.
+const BATCH_PATIENCE: Duration = Duration::from_secs(1);
+/// Members whose slot a batch is not in leave it this long to the one whose it is, before they fetch it over a WAN
+/// link themselves.
+const BATCH_DEFERENCE: Duration = Duration::from_millis(100);
+
+/// The proof that a broadcast is the root's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Announcement {
+    /// What is broadcast.
+    pub descriptor: Descriptor,
+    /// The root's cluster.
+    pub cluster: ClusterId,
+    /// The root's credential.
+    pub credential: Credential,
+    /// The authority's signature over the credential.
+    pub credential_signature: Signature,
+    /// The root's signature over broadcast, cluster and descriptor.
+    pub signature: Signature,
+}
+
+/// How far a broadcast is at a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// The application has not said yet where it should go.
+    Offered,
+    /// Pieces are asked for.
+    Active,
+    /// Every piece is stored.
+    Complete,
+    /// It ended without success here.
+    Failed,
+}
+
+/// What the root keeps on top.
+#[derive(Default)]
+struct Rooted {
+    unsigned: VecDeque<Digest>,
+    end: Option<End>,
+    signing: Option<Batch>,
+    signed_at: Option<Time>,
+}
+
+/// One broadcast at one node.
+pub struct Broadcast {
+    /// Its identity.
+    pub id: BroadcastId,
+    /// The proof that it is the root's.
+    pub announcement: Announcement,
+    /// How far it is here.
+    pub phase: Phase,
+    /// When this node first heard of it.
+    pub started: Time,
+    /// The whole object, if it is small enough to travel in one frame.
+    pub whole: Option<Vec<u8>>,
+    /// Since when its progress waits to be reported.
+    pub progress_at: Time,
+    /// Whether its result was reported.
+    pub reported: bool,
+    /// Whether it was announced on all links.
+    pub flooded: bool,
+    swarm: Swarm,
+    strategy: Box<dyn Strategy>,
+    chain: Chain,
+    batches: Vec<(Batch, Signature)>,
+    waiting: VecDeque<(LinkId, Batch, Signature)>,
+    verifying: bool,
+    asked: Option<(LinkId, Time)>,
+    behind_since: Option<Time>,
+    rooted: Option<Rooted>,
+    arrived_at: Time,
+    /// Pieces complete and handed to the driver.
+    in_driver: HaveSet,
+}
+
+impl Broadcast {
+    /// A broadcast that this node has just heard of, or starts itself.
+    pub fn new(
+        now: Time,
+        id: BroadcastId,
+        announcement: Announcement,
+        strategy: Box<dyn Strategy>,
+        is_root: bool,
+        seed: u64,
+    ) -> Broadcast {
+        let descriptor = &announcement.descriptor;
+        let mut swarm = Swarm::new(id, descriptor.piece_size, descriptor.index_length, descriptor.length, seed);
+        swarm.set_now(now);
+        let chain = Chain::new(descriptor);
+        Broadcast {
+            id,
+            announcement,
+            phase: if is_root { Phase::Active } else { Phase::Offered },
+            started: now,
+            whole: None,
+            progress_at: now,
+            reported: false,
+            flooded: false,
+            swarm,
+            strategy,
+            chain,
+            batches: Vec::new(),
+            waiting: VecDeque::new(),
+            verifying: false,
+            asked: None,
+            behind_since: None,
+            rooted: is_root.then(Rooted::default),
+            arrived_at: now,
+            in_driver: HaveSet::new(),
+        }
+    }
+
+    /// The frame that announces it.
+    pub fn announce_frame(&self) -> Frame {
+        let Announcement { descriptor, cluster, credential, credential_signature, signature } =
+            self.announcement.clone();
+        Frame::Announce { broadcast: self.id, cluster, descriptor, credential, credential_signature, signature }
+    }
+
+    /// The frame that carries the whole object, once its only batch is known.
+    pub fn whole_frame(&self) -> Option<Frame> {
+        let data = self.whole.clone()?;
+        let (batch, batch_signature) = self.batches.first().filter(|(batch, _)| batch.end.is_some())?.clone();
+        let Announcement { descriptor, cluster, credential, credential_signature, signature } =
+            self.announcement.clone();
+        let broadcast = self.id;
+        Some(Frame::Whole {
+            broadcast,
+            cluster,
+            descriptor,
+            credential,
+            credential_signature,
+            signature,
+            batch,
+            batch_signature,
+            data,
+        })
+    }
+
+    /// The books, for reading.
+    pub fn swarm(&self) -> &Swarm {
+        &self.swarm
+    }
+
+    /// The books, for placing the node in the group.
+    pub fn swarm_mut(&mut self) -> &mut Swarm {
+        &mut self.swarm
+    }
+
+    /// How the object ends, once known.
+    pub fn end(&self) -> Option<End> {
+        self.chain.end()
+    }
+
+    /// When payload arrived last, or the broadcast became known.
+    pub fn arrived_at(&self) -> Time {
+        self.arrived_at
+    }
+
+    /// Payload that crossed this node's links.
+    pub fn traffic(&self) -> Traffic {
+        self.swarm.traffic()
+    }
+
+    /// Whether a piece may be served.
+    pub fn can_serve(&self, piece: PieceIndex, range: ByteRange) -> bool {
+        self.swarm.have().contains(piece) && range.end <= self.swarm.piece_len(piece)
+    }
+
+    /// When [`Broadcast::handle_timeout`] wants to be called.
+    pub fn timeout(&self) -> Option<Time> {
+        let batch = self.asked.map(|(_, at)| at + BATCH_PATIENCE);
+        let deference = self.behind_since.filter(|_| self.asked.is_none()).map(|at| at + BATCH_DEFERENCE);
+        let sign = self.rooted.as_ref().and_then(|rooted| rooted.due());
+        [self.swarm.timeout(), batch, deference, sign].into_iter().flatten().min()
+    }
+
+    /// Drains what the books and the strategy want done.
+    pub fn take_outputs(&mut self) -> Vec<Output> {
+        self.swarm.take_outputs().collect()
+    }
+
+    /// # Panics
+    /// If something does not add up: that is a bug.
+    pub fn check_invariants(&self) {
+        self.swarm.check_invariants();
+        self.strategy.check_invariants(&self.swarm);
+    }
+
+    fn tell_strategy(&mut self, event: StrategyEvent<'_>) {
+        if self.phase != Phase::Offered && self.phase != Phase::Failed {
+            self.strategy.handle(event, &mut self.swarm);
+        }
+    }
+}
+
+// ---- Events ----
+
+impl Broadcast {
+    /// The application is ready to receive, or the root to send.
+    pub fn start(&mut self, now: Time) {
+        self.swarm.set_now(now);
+        self.phase = Phase::Active;
+        self.tell_strategy(StrategyEvent::Started);
+        for link in self.swarm.links() {
+            self.tell_strategy(StrategyEvent::PeerUp(link));
+        }
+    }
+
+    /// A peer knows of the broadcast too.
+    pub fn handle_peer_up(&mut self, now: Time, link: LinkId, node: NodeId, cluster: ClusterId) {
+        self.swarm.set_now(now);
+        if self.swarm.peer(link).is_none() {
+            self.swarm.add_peer(link, node, cluster);
+            self.tell_strategy(StrategyEvent::PeerUp(link));
+            self.swarm.announce_batches();
+        }
+    }
+
+    /// A link is gone.
+    pub fn handle_peer_down(&mut self, now: Time, link: LinkId) {
+        self.swarm.set_now(now);
+        if self.swarm.peer(link).is_none() {
+            return;
+        }
+        self.asked = self.asked.filter(|&(asked, _)| asked != link);
+        self.swarm.remove_peer(link);
+        self.tell_strategy(StrategyEvent::PeerDown(link));
+        self.want_batches(now);
+    }
+
+    /// The round-trip time of a link was measured.
+    pub fn handle_rtt(&mut self, link: LinkId, rtt: Duration) {
+        if let Some(peer) = self.swarm.peer_mut(link) {
+            peer.window.handle_rtt(rtt);
+        }
+    }
+
+    /// A peer has pieces and batches.
+    pub fn handle_have(&mut self, now: Time, link: LinkId, batches: u32, runs: &[Run]) {
+        self.swarm.set_now(now);
+        let fresh = self.swarm.add_have(link, batches, runs);
+        if !fresh.is_empty() {
+            self.tell_strategy(StrategyEvent::Have { peer: link, pieces: &fresh });
+        }
+        self.want_batches(now);
+    }
+
+    /// A strategy says something.
+    pub fn handle_message(&mut self, now: Time, link: LinkId, message: &StrategyMessage) {
+        self.swarm.set_now(now);
+        if self.swarm.peer(link).is_some() {
+            self.tell_strategy(StrategyEvent::Message { peer: link, message });
+        }
+    }
+
+    /// A peer asks for a piece that it gets.
+    pub fn handle_wanted(&mut self, now: Time, link: LinkId, piece: PieceIndex, range: ByteRange) {
+        self.swarm.set_now(now);
+        self.swarm.count_out(link, range.len());
+        self.tell_strategy(StrategyEvent::PieceWanted { peer: link, piece });
+    }
+
+    /// A peer does not serve a request.
+    pub fn handle_rejected(&mut self, now: Time, link: LinkId, piece: PieceIndex) {
+        self.swarm.set_now(now);
+        self.swarm.add_rejected(link, piece);
+        self.tell_strategy(StrategyEvent::RequestRejected { peer: link, piece });
+    }
+
+    /// Payload has arrived and is where it belongs.
+    pub fn handle_payload(&mut self, now: Time, link: LinkId, piece: PieceIndex, range: ByteRange) {
+        self.swarm.set_now(now);
+        self.arrived_at = now;
+        let arrival = self.swarm.add_payload(link, piece, range);
+        if arrival.complete {
+            self.in_driver.insert(piece);
+            self.swarm.push_output(Output::VerifyPiece { broadcast: self.id, piece });
+        }
+        if arrival.room {
+            self.tell_strategy(StrategyEvent::LinkMeasured(link));
+        }
+    }
+
+    /// A piece is verified and stored. True if it was the last one.
+    pub fn handle_stored(&mut self, now: Time, piece: PieceIndex) -> bool {
+        self.swarm.set_now(now);
+        self.in_driver.remove(piece);
+        if self.phase != Phase::Active || self.swarm.have().contains(piece) {
+            return false;
+        }
+        self.swarm.add_stored(piece);
+        self.tell_strategy(StrategyEvent::PieceStored(piece));
+        self.finish_if_complete()
+    }
+
+    /// A piece did not match its hash. Returns who sent it.
+    pub fn handle_wrong(&mut self, now: Time, piece: PieceIndex) -> Vec<LinkId> {
+        self.swarm.set_now(now);
+        self.in_driver.remove(piece);
+        let blamed = self.swarm.add_wrong(piece);
+        self.tell_strategy(StrategyEvent::PieceWrong(piece));
+        blamed
+    }
+
+    /// The node's view of the group has changed.
+    pub fn handle_assignment(&mut self, now: Time) {
+        self.swarm.set_now(now);
+        self.tell_strategy(StrategyEvent::AssignmentChanged);
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.swarm.set_now(now);
+        self.swarm.flush();
+        if self.swarm.take_wake_up() {
+            self.tell_strategy(StrategyEvent::Timeout);
+        }
+        if self.asked.is_some_and(|(_, at)| now.since(at) >= BATCH_PATIENCE) {
+            self.asked = None;
+        }
+        self.want_batches(now);
+    }
+
+    /// It ends without success here.
+    pub fn fail(&mut self) {
+        self.phase = Phase::Failed;
+        for (piece, _) in self.swarm.open().map(|(p, o)| (p, o.len())).collect::<Vec<_>>() {
+            self.swarm.add_wrong(piece);
+        }
+    }
+
+    /// Becomes complete when everything is stored; true if it just did.
+    pub fn finish_if_complete(&mut self) -> bool {
+        let done = self.phase == Phase::Active && self.swarm.is_complete();
+        if done {
+            self.phase = Phase::Complete;
+        }
+        done
+    }
+}
+
+// ---- The manifest ----
+
+impl Broadcast {
+    /// Asks for batches, if a peer has more of them and it is this node's turn.
+    fn want_batches(&mut self, now: Time) {
+        let have = self.chain.batches();
+        if self.rooted.is_some() || self.asked.is_some() || self.verifying || self.chain.end().is_some() {
+            return;
+        }
+        let ahead = || self.swarm.peers().filter(|(_, peer)| peer.batches > have);
+        if ahead().next().is_none() {
+            self.behind_since = None;
+            return;
+        }
+        let since = *self.behind_since.get_or_insert(now);
+        // One member of the cluster, by the batch's slot, fetches it from another cluster; the others get it here.
+        let slot = slot_of(self.id, PieceIndex(have));
+        let deferred = now.since(since) < BATCH_DEFERENCE && !self.swarm.standing.slots.contains(slot);
+        let candidates: Vec<LinkId> = ahead().filter(|(_, p)| p.local || !deferred).map(|(link, _)| link).collect();
+        let local = candidates.iter().copied().find(|&link| self.swarm.peer(link).is_some_and(|p| p.local));
+        let Some(link) = local.or_else(|| candidates.first().copied()) else { return };
+        self.asked = Some((link, now));
+        self.swarm.send(link, Frame::WantBatches { broadcast: self.id, from: have });
+    }
+
+    /// A peer asks for batches.
+    pub fn handle_want_batches(&mut self, link: LinkId, from: u32) {
+        let end = from.saturating_add(BATCHES_AT_ONCE).min(self.batches.len() as u32);
+        for index in from..end {
+            let (batch, signature) = self.batches[index as usize].clone();
+            self.swarm.send(link, Frame::Batch { batch, signature });
+        }
+    }
+
+    /// A batch has arrived. Returns it when it is the next to be verified.
+    pub fn handle_batch(
+        &mut self,
+        link: LinkId,
+        batch: Batch,
+        signature: Signature,
+    ) -> Option<(LinkId, Batch, Signature)> {
+        if self.waiting.len() < BATCHES_WAITING_MAX {
+            self.waiting.push_back((link, batch, signature));
+        }
+        self.next_to_verify()
+    }
+
+    /// The next batch that continues the chain, if none is being verified.
+    pub fn next_to_verify(&mut self) -> Option<(LinkId, Batch, Signature)> {
+        while !self.verifying {
+            let (link, batch, signature) = self.waiting.pop_front()?;
+            let next = batch.first.0 == self.chain.pieces() && batch.previous == self.chain.last();
+            if next && self.chain.end().is_none() {
+                self.verifying = true;
+                return Some((link, batch, signature));
+            }
+        }
+        None
+    }
+
+    /// The batch given out last was verified (`valid`) or is forged. An error names what it breaks.
+    pub fn handle_batch_verified(
+        &mut self,
+        now: Time,
+        batch: Batch,
+        signature: Signature,
+        valid: bool,
+    ) -> Result<(), String> {
+        self.swarm.set_now(now);
+        self.verifying = false;
+        if !valid {
+            self.asked = None;
+            self.want_batches(now);
+            return Err("sent a manifest batch with a wrong signature".into());
+        }
+        self.accept(batch, signature).map_err(|error| error.to_string())?;
+        if self.asked.is_some() && self.waiting.is_empty() {
+            self.asked = None;
+        }
+        self.behind_since = None;
+        self.want_batches(now);
+        Ok(())
+    }
+
+    /// Appends a batch to the chain and lets the strategy know of its pieces.
+    fn accept(&mut self, batch: Batch, signature: Signature) -> Result<(), crate::content::manifest::ChainError> {
+        self.chain.accept(&batch, &batch.to_bytes())?;
+        let hashes = batch.hashes.clone();
+        let (first, end) = (batch.first, batch.end);
+        self.batches.push((batch, signature));
+        let run = self.swarm.add_known(hashes.len() as u32, self.chain.batches(), end);
+        assert_eq!(run.first, first, "the chain and the books disagree");
+        if self.rooted.is_none() {
+            let length = end.map(|end| end.length);
+            self.swarm.push_output(Output::Hashes { broadcast: self.id, first, hashes, length });
+        }
+        if run.count > 0 {
+            self.tell_strategy(StrategyEvent::PiecesKnown(run));
+        }
+        Ok(())
+    }
+}
+
+// ---- The root ----
+
+impl Broadcast {
+    /// The source's next piece was read and hashed.
+    pub fn handle_hashed(&mut self, hash: Digest) {
+        if let Some(rooted) = &mut self.rooted {
+            rooted.unsigned.push_back(hash);
+        }
+    }
+
+    /// The source has ended.
+    pub fn handle_source_end(&mut self, end: End) {
+        if let Some(rooted) = &mut self.rooted {
+            rooted.end = Some(end);
+        }
+    }
+
+    /// The next batch to be signed, if it is time.
+    pub fn next_to_sign(&mut self, now: Time) -> Option<Batch> {
+        let rooted = self.rooted.as_mut()?;
+        if rooted.due().is_none_or(|due| due > now) || self.chain.end().is_some() {
+            return None;
+        }
+        let count = rooted.unsigned.len().min(BATCH_HASHES_MAX);
+        let hashes: Vec<Digest> = rooted.unsigned.drain(..count).collect();
+        let end = if rooted.unsigned.is_empty() { rooted.end.take() } else { None };
+        let batch = Batch {
+            broadcast: self.id,
+            piece_size: self.announcement.descriptor.piece_size,
+            first: PieceIndex(self.chain.pieces()),
+            previous: self.chain.last(),
+            hashes,
+            end,
+        };
+        rooted.signing = Some(batch.clone());
+        rooted.signed_at = Some(now);
+        Some(batch)
+    }
+
+    /// The batch given out last is signed: its pieces may be announced.
+    pub fn handle_batch_signed(&mut self, now: Time, signature: Signature) {
+        self.swarm.set_now(now);
+        let Some(batch) = self.rooted.as_mut().and_then(|rooted| rooted.signing.take()) else { return };
+        let pieces = Run { first: batch.first, count: batch.hashes.len() as u32 };
+        for piece in pieces.pieces() {
+            self.swarm.add_own(piece);
+        }
+        self.accept(batch, signature).expect("the root's own batches continue its own chain");
+        for piece in pieces.pieces() {
+            self.tell_strategy(StrategyEvent::PieceStored(piece));
+        }
+        self.finish_if_complete();
+    }
+}
+
+impl Rooted {
+    /// When the next batch may be signed.
+    fn due(&self) -> Option<Time> {
+        let work = !self.unsigned.is_empty() || self.end.is_some();
+        if self.signing.is_some() || !work {
+            return None;
+        }
+        let urgent = self.unsigned.len() >= BATCH_HASHES_MAX || self.end.is_some();
+        Some(self.signed_at.filter(|_| !urgent).map_or(Time::ZERO, |at| at + BATCH_INTERVAL))
+    }
+}

@@ -1,0 +1,150 @@
+//! Slots: 4,096 classes of pieces by hash. A node's share is a set of slots, so that a share can be handed over
+//! without knowing how many pieces there are, and a contiguous part of the object is nobody's hot spot.
+
+use crate::limits::SLOTS;
+use crate::random::mix2;
+use crate::units::{BroadcastId, PieceIndex};
+use crate::wire::codec::{DecodeError, Reader, Writer};
+
+const WORDS: usize = SLOTS / 64;
+
+/// A set of slots.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SlotSet {
+    words: [u64; WORDS],
+}
+
+impl Default for SlotSet {
+    fn default() -> Self {
+        SlotSet { words: [0; WORDS] }
+    }
+}
+
+/// The slot of a piece.
+pub fn slot_of(broadcast: BroadcastId, piece: PieceIndex) -> usize {
+    let salt = u64::from(broadcast.root.0) << 32 | u64::from(broadcast.sequence);
+    (mix2(salt, u64::from(piece.0)) % SLOTS as u64) as usize
+}
+
+impl SlotSet {
+    /// No slot.
+    pub fn none() -> SlotSet {
+        SlotSet::default()
+    }
+
+    /// Every slot.
+    pub fn all() -> SlotSet {
+        SlotSet { words: [u64::MAX; WORDS] }
+    }
+
+    /// Whether `slot` is in the set.
+    pub fn contains(&self, slot: usize) -> bool {
+        self.words[slot / 64] >> (slot % 64) & 1 == 1
+    }
+
+    /// Adds `slot`.
+    pub fn insert(&mut self, slot: usize) {
+        self.words[slot / 64] |= 1 << (slot % 64);
+    }
+
+    /// Removes `slot`.
+    pub fn remove(&mut self, slot: usize) {
+        self.words[slot / 64] &= !(1 << (slot % 64));
+    }
+
+    /// Slots in the set.
+    pub fn count(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// The slots in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..SLOTS).filter(|&slot| self.contains(slot))
+    }
+
+    /// Adds the slots of `other`.
+    pub fn union(&mut self, other: &SlotSet) {
+        self.words.iter_mut().zip(&other.words).for_each(|(a, b)| *a |= b);
+    }
+
+    /// Moves up to `count` slots out of `self` and returns them.
+    pub fn take(&mut self, count: usize) -> SlotSet {
+        let mut taken = SlotSet::none();
+        let chosen: Vec<usize> = self.iter().take(count).collect();
+        for slot in chosen {
+            self.remove(slot);
+            taken.insert(slot);
+        }
+        taken
+    }
+
+    /// Writes 512 bytes, or one byte for none and for all.
+    pub fn write(&self, w: &mut Writer) {
+        match self.count() {
+            0 => w.u8(0),
+            SLOTS => w.u8(1),
+            _ => {
+                w.u8(2);
+                self.words.iter().for_each(|&word| {
+                    w.u64(word);
+                });
+                w
+            }
+        };
+    }
+
+    /// Reads what [`SlotSet::write`] wrote.
+    pub fn read(r: &mut Reader<'_>) -> Result<SlotSet, DecodeError> {
+        match r.u8()? {
+            0 => Ok(SlotSet::none()),
+            1 => Ok(SlotSet::all()),
+            2 => {
+                let mut set = SlotSet::none();
+                for word in &mut set.words {
+                    *word = r.u64()?;
+                }
+                Ok(set)
+            }
+            value => Err(DecodeError::Unknown { what: "form of a slot set", value: u64::from(value) }),
+        }
+    }
+}
+
+impl std::fmt::Debug for SlotSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SlotSet({} slots)", self.count())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn taken_slots_leave_and_come_back_by_union() {
+        let mut all = SlotSet::all();
+        let mut taken = all.take(1_000);
+        assert_eq!((all.count(), taken.count()), (SLOTS - 1_000, 1_000));
+        taken.union(&all);
+        assert_eq!(taken, SlotSet::all());
+    }
+
+    #[test]
+    fn travels_in_every_form() {
+        for set in [SlotSet::none(), SlotSet::all(), SlotSet::all().take(77)] {
+            let mut w = Writer::new();
+            set.write(&mut w);
+            let bytes = w.into_bytes();
+            assert_eq!(SlotSet::read(&mut Reader::new(&bytes)).unwrap(), set);
+        }
+    }
+
+    #[test]
+    fn pieces_spread_evenly_over_slots() {
+        let broadcast = BroadcastId::default();
+        let mut half = SlotSet::all();
+        half.take(SLOTS / 2);
+        let inside = (0..10_000).filter(|&i| half.contains(slot_of(broadcast, PieceIndex(i)))).count();
+        assert!((4_700..5_300).contains(&inside), "{inside}");
+    }
+}

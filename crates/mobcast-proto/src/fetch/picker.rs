@@ -1,0 +1,71 @@
+//! Choosing one piece among many: the lowest score wins, equal ones by chance. So "rarest first, then random" is a
+//! score of the number of copies, and "random useful" (Massoulié et al., INFOCOM 2007) is a constant score.
+
+use crate::content::have::bits_of;
+use crate::random::Random;
+use crate::units::PieceIndex;
+
+/// Candidates looked at for one choice. Of an object of 500,000 pieces a sample this large holds one of the rarest
+/// percent with a probability of 0.72, and costs microseconds.
+const SAMPLE: usize = 128;
+
+/// Picks one of the pieces that `candidates` shows as bits of its `words` words; none if there are none.
+pub fn pick(
+    random: &mut Random,
+    words: usize,
+    candidates: impl Fn(usize) -> u64,
+    mut score: impl FnMut(PieceIndex) -> u64,
+) -> Option<PieceIndex> {
+    if words == 0 {
+        return None;
+    }
+    let start = random.below(words);
+    let mut best: Option<(u64, PieceIndex)> = None;
+    let mut ties = 0;
+    let all = (0..words).map(|i| (start + i) % words).flat_map(|index| bits_of(index, candidates(index)));
+    for piece in all.take(SAMPLE) {
+        let value = score(piece);
+        match best {
+            Some((lowest, _)) if value > lowest => continue,
+            Some((lowest, _)) if value == lowest => {
+                ties += 1;
+                // Reservoir sampling: each of the equal ones is as likely as the others.
+                if random.below(ties) == 0 {
+                    best = Some((value, piece));
+                }
+            }
+            _ => {
+                ties = 1;
+                best = Some((value, piece));
+            }
+        }
+    }
+    best.map(|(_, piece)| piece)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::have::HaveSet;
+
+    #[test]
+    fn the_lowest_score_wins_and_ties_are_broken_by_chance() {
+        let mut set = HaveSet::new();
+        (0..200).for_each(|i| drop(set.insert(PieceIndex(i))));
+        let mut random = Random::new(1);
+        let mut chosen = std::collections::BTreeSet::new();
+        for _ in 0..200 {
+            let score = |piece: PieceIndex| u64::from(piece.0 % 10 != 3);
+            let piece = pick(&mut random, set.word_count(), |i| set.word(i), score).unwrap();
+            assert_eq!(piece.0 % 10, 3);
+            chosen.insert(piece);
+        }
+        assert!(chosen.len() >= 15, "only {} of 20 were ever chosen", chosen.len());
+    }
+
+    #[test]
+    fn nothing_is_chosen_from_nothing() {
+        assert_eq!(pick(&mut Random::new(1), 0, |_| 0, |_| 0), None);
+        assert_eq!(pick(&mut Random::new(1), 5, |_| 0, |_| 0), None);
+    }
+}

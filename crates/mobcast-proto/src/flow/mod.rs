@@ -1,0 +1,4 @@
+//! How fast: rates, round-trip times, request windows, and the order in which requests are served.
+
+pub mod upload;
+pub mod window;

@@ -1,0 +1,150 @@
+//! The order in which a node serves requests. Pieces for other clusters go first, because each is imported there once
+//! and many wait for it (design, `mob` rule 7); inside the cluster the most deprived peer is served first (Massoulié
+//! et al., INFOCOM 2007, which is optimal for node-capacitated complete graphs).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::units::{BroadcastId, ByteRange, LinkId, PieceIndex};
+
+/// Parts of pieces that the driver holds for one link at a time: one on its way, one behind it.
+const PER_LINK: usize = 2;
+/// Local links served at a time while a WAN link waits for its turn.
+const LOCAL_BESIDE_WAN: usize = 2;
+/// Requests that a peer may have waiting: the open pieces of a node at the smallest piece size.
+const WAITING_MAX: usize = 3_072;
+
+/// A part of a piece to be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Upload {
+    /// The broadcast.
+    pub broadcast: BroadcastId,
+    /// The piece.
+    pub piece: PieceIndex,
+    /// The bytes of it.
+    pub range: ByteRange,
+}
+
+#[derive(Default)]
+struct Queue {
+    wan: bool,
+    waiting: VecDeque<Upload>,
+    in_driver: usize,
+    /// Pieces that the peer has: the fewer, the sooner it is served.
+    peer_pieces: u32,
+}
+
+/// Requests of all links that wait for being served.
+#[derive(Default)]
+pub struct Uploads {
+    queues: BTreeMap<LinkId, Queue>,
+}
+
+impl Uploads {
+    /// A link is up; `wan` if it leads to another cluster.
+    pub fn add_link(&mut self, link: LinkId, wan: bool) {
+        self.queues.insert(link, Queue { wan, ..Queue::default() });
+    }
+
+    /// A link is gone, with everything that it waited for.
+    pub fn remove_link(&mut self, link: LinkId) {
+        self.queues.remove(&link);
+    }
+
+    /// A peer asks for a part of a piece; false if it has more requests waiting than any node may have.
+    pub fn add(&mut self, link: LinkId, upload: Upload, peer_pieces: u32) -> bool {
+        let Some(queue) = self.queues.get_mut(&link) else { return true };
+        if queue.waiting.len() >= WAITING_MAX {
+            return false;
+        }
+        queue.peer_pieces = peer_pieces;
+        queue.waiting.push_back(upload);
+        true
+    }
+
+    /// A peer takes its requests for a piece back.
+    pub fn cancel(&mut self, link: LinkId, broadcast: BroadcastId, piece: PieceIndex) {
+        if let Some(queue) = self.queues.get_mut(&link) {
+            queue.waiting.retain(|upload| (upload.broadcast, upload.piece) != (broadcast, piece));
+        }
+    }
+
+    /// A broadcast is over.
+    pub fn remove_broadcast(&mut self, broadcast: BroadcastId) {
+        for queue in self.queues.values_mut() {
+            queue.waiting.retain(|upload| upload.broadcast != broadcast);
+        }
+    }
+
+    /// The driver has sent (or dropped) one part of a piece that it was given for `link`.
+    pub fn handle_sent(&mut self, link: LinkId) {
+        if let Some(queue) = self.queues.get_mut(&link) {
+            queue.in_driver = queue.in_driver.saturating_sub(1);
+        }
+    }
+
+    /// The next part for the driver to send, if any link may take one.
+    pub fn poll(&mut self) -> Option<(LinkId, Upload)> {
+        let wan_waits = self.queues.values().any(|queue| queue.wan && !queue.waiting.is_empty());
+        let local_busy = self.queues.values().filter(|queue| !queue.wan && queue.in_driver > 0).count();
+        let ready = |queue: &Queue| {
+            let turn = queue.wan || !wan_waits || queue.in_driver > 0 || local_busy < LOCAL_BESIDE_WAN;
+            !queue.waiting.is_empty() && queue.in_driver < PER_LINK && turn
+        };
+        let best = self.queues.iter().filter(|(_, queue)| ready(queue));
+        let (&link, _) = best.min_by_key(|(link, queue)| (!queue.wan, queue.in_driver, queue.peer_pieces, **link))?;
+        let queue = self.queues.get_mut(&link).expect("chosen among the queues");
+        queue.in_driver += 1;
+        queue.waiting.pop_front().map(|upload| (link, upload))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn upload(piece: u32) -> Upload {
+        Upload { broadcast: BroadcastId::default(), piece: PieceIndex(piece), range: ByteRange::whole(1) }
+    }
+
+    fn uploads(links: &[(u32, bool, u32)]) -> Uploads {
+        let mut uploads = Uploads::default();
+        for &(link, wan, peer_pieces) in links {
+            uploads.add_link(LinkId(link), wan);
+            for piece in 0..5 {
+                assert!(uploads.add(LinkId(link), upload(piece), peer_pieces));
+            }
+        }
+        uploads
+    }
+
+    fn order(uploads: &mut Uploads) -> Vec<u32> {
+        std::iter::from_fn(|| uploads.poll().map(|(link, _)| link.0)).collect()
+    }
+
+    #[test]
+    fn other_clusters_come_first_then_the_most_deprived() {
+        let mut uploads = uploads(&[(1, false, 50), (2, false, 10), (3, true, 99)]);
+        assert_eq!(order(&mut uploads), [3, 3, 2, 1, 2, 1]);
+    }
+
+    #[test]
+    fn few_local_links_are_served_while_a_wan_link_waits() {
+        let mut uploads = uploads(&[(1, false, 1), (2, false, 2), (3, false, 3), (4, false, 4), (5, true, 9)]);
+        assert_eq!(order(&mut uploads), [5, 5, 1, 2, 1, 2]);
+    }
+
+    #[test]
+    fn a_link_gets_more_when_the_driver_has_sent_some() {
+        let mut uploads = uploads(&[(1, false, 1)]);
+        assert_eq!(order(&mut uploads), [1, 1]);
+        uploads.handle_sent(LinkId(1));
+        assert_eq!(order(&mut uploads), [1]);
+    }
+
+    #[test]
+    fn a_cancelled_request_is_not_served() {
+        let mut uploads = uploads(&[(1, false, 1)]);
+        uploads.cancel(LinkId(1), BroadcastId::default(), PieceIndex(0));
+        assert_eq!(uploads.poll().unwrap().1.piece, PieceIndex(1));
+    }
+}

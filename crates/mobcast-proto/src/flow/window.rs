@@ -1,0 +1,152 @@
+//! The request window of a link (design: windows follow rate × RTT). Published MOB keeps five requests in flight, which
+//! at 100 ms starves a link; here the bytes requested and not yet received follow the measured delivery rate and the
+//! shortest round-trip time, as BBR's inflight does (Cardwell et al., ACM Queue 2016): while the window binds, each
+//! round trip doubles the measured rate and so the window; when the link binds, it settles.
+
+use crate::time::{Duration, Time, rate_bytes_per_s};
+
+/// Smallest window, bytes: keeps a fresh link busy until its rate is known.
+const WINDOW_MIN: u64 = 64 << 10;
+/// Added to two round trips: what scheduling, batching and disk reads of the peer may take.
+const SLACK: Duration = Duration::from_millis(10);
+/// Delivery-rate samples of which the largest counts.
+const SAMPLES: usize = 8;
+/// Samples older than this no longer count, so that the window follows a link that has become slow.
+const SAMPLE_AGE_MAX: Duration = Duration::from_secs(3);
+/// Round-trip time assumed before the first measurement.
+const RTT_UNKNOWN: Duration = Duration::from_millis(1);
+
+/// What was true when a request was sent; comes back when it is served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RequestMark {
+    sent_at: Time,
+    delivered: u64,
+}
+
+/// The window of one link.
+#[derive(Clone, Debug, Default)]
+pub struct Window {
+    rtt_min: Option<Duration>,
+    delivered: u64,
+    outstanding: u64,
+    samples: Vec<(Time, u64)>,
+}
+
+impl Window {
+    /// A round-trip time was measured.
+    pub fn handle_rtt(&mut self, rtt: Duration) {
+        self.rtt_min = Some(self.rtt_min.map_or(rtt, |min| min.min(rtt)));
+    }
+
+    /// Bytes were requested.
+    pub fn handle_request(&mut self, now: Time, bytes: u32) -> RequestMark {
+        self.outstanding += u64::from(bytes);
+        RequestMark { sent_at: now, delivered: self.delivered }
+    }
+
+    /// Requested bytes have arrived.
+    pub fn handle_bytes(&mut self, bytes: u32) {
+        self.delivered += u64::from(bytes);
+        self.outstanding = self.outstanding.saturating_sub(u64::from(bytes));
+    }
+
+    /// The last byte of a request has arrived: a sample of the delivery rate.
+    pub fn handle_served(&mut self, now: Time, mark: RequestMark) {
+        let elapsed = now.since(mark.sent_at);
+        let sample = rate_bytes_per_s(self.delivered - mark.delivered, elapsed.max(Duration::from_micros(50)));
+        self.samples.retain(|&(at, _)| now.since(at) < SAMPLE_AGE_MAX);
+        if self.samples.len() == SAMPLES {
+            self.samples.remove(0);
+        }
+        self.samples.push((now, sample));
+    }
+
+    /// Requested bytes will not arrive.
+    pub fn handle_dropped(&mut self, bytes: u32) {
+        self.outstanding = self.outstanding.saturating_sub(u64::from(bytes));
+    }
+
+    /// Bytes requested and not yet received.
+    pub fn outstanding(&self) -> u64 {
+        self.outstanding
+    }
+
+    /// Payload bytes received in answer to requests, ever.
+    pub fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// Measured delivery rate, bytes per second; zero before the first sample.
+    pub fn rate_bytes_per_s(&self) -> u64 {
+        self.samples.iter().map(|&(_, rate)| rate).max().unwrap_or(0)
+    }
+
+    /// Shortest round-trip time seen.
+    pub fn rtt_min(&self) -> Duration {
+        self.rtt_min.unwrap_or(RTT_UNKNOWN)
+    }
+
+    /// Bytes that should be outstanding.
+    pub fn size(&self) -> u64 {
+        (self.rtt_min().times(2) + SLACK).bytes_at(self.rate_bytes_per_s()).max(WINDOW_MIN)
+    }
+
+    /// Whether another request should be sent: the window is not full. Pieces are not split for it, so that the
+    /// bytes outstanding may exceed it by one piece.
+    pub fn has_room(&self) -> bool {
+        self.outstanding < self.size()
+    }
+
+    /// Time until everything outstanding, and `bytes` more, will have arrived.
+    pub fn time_to_receive(&self, bytes: u64) -> Duration {
+        self.rtt_min() + Duration::for_bytes(self.outstanding + bytes, self.rate_bytes_per_s().max(1_000))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A peer that delivers 64 KiB requests at `rate` after a round trip, and a requester that obeys the window.
+    fn run(rate: u64, rtt: Duration, until: Time) -> Window {
+        const REQUEST: u32 = 64 << 10;
+        let mut window = Window::default();
+        window.handle_rtt(rtt);
+        let mut in_flight = std::collections::VecDeque::new();
+        let (mut now, mut free_at) = (Time::ZERO, Time::ZERO);
+        while now < until {
+            while window.has_room() {
+                let mark = window.handle_request(now, REQUEST);
+                free_at = free_at.max(now + rtt) + Duration::for_bytes(u64::from(REQUEST), rate);
+                in_flight.push_back((free_at, mark));
+            }
+            let (arrival, mark) = in_flight.pop_front().expect("the window admits at least one request");
+            now = arrival;
+            window.handle_bytes(REQUEST);
+            window.handle_served(now, mark);
+        }
+        window
+    }
+
+    #[test]
+    fn a_long_link_is_filled() {
+        let window = run(50_000_000, Duration::from_millis(100), Time(4_000_000_000));
+        assert!(window.rate_bytes_per_s() > 48_000_000, "{}", window.rate_bytes_per_s());
+        assert!(window.size() > 10_000_000 && window.size() < 12_000_000, "{}", window.size());
+    }
+
+    #[test]
+    fn a_slow_link_keeps_a_small_window() {
+        let window = run(100_000, Duration::from_millis(20), Time(20_000_000_000));
+        assert_eq!(window.size(), WINDOW_MIN);
+    }
+
+    #[test]
+    fn old_samples_do_not_count() {
+        let mut window = run(50_000_000, Duration::from_millis(20), Time(2_000_000_000));
+        let mark = window.handle_request(Time(10_000_000_000), 100_000);
+        window.handle_bytes(100_000);
+        window.handle_served(Time(11_000_000_000), mark);
+        assert_eq!(window.rate_bytes_per_s(), 100_000);
+    }
+}

@@ -1,0 +1,486 @@
+//! The coordinator: admits nodes at a bounded rate, finds their cluster, gives each its bounded view of the group
+//! (peers, control tree, slots) and renews the views that a change concerns. It never ships the whole membership to
+//! anyone. Who may have which certificate is its decision; making them is the driver's work.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+
+use crate::content::slots::SlotSet;
+use crate::group::assignment::{Assignment, PeerAddress};
+use crate::group::discovery::{Verdict, judge};
+use crate::group::graph::Graph;
+use crate::limits::{CLUSTERS_MAX, NODES_MAX, PROBES_MAX, SLOTS, SUCCESSORS};
+use crate::random::Random;
+use crate::time::{Duration, Time};
+use crate::units::{ClusterId, LinkId, NodeId, PublicKey};
+use crate::wire::frame::{Join, Leader, Refusal};
+
+/// Nodes that ask together are admitted together, so that shares are divided once and not once for each.
+const ADMISSION_INTERVAL: Duration = Duration::from_millis(20);
+/// Nodes admitted at once: 3,200 per second, each a certificate, two signatures and a few kilobytes.
+const ADMISSIONS_AT_ONCE: usize = 64;
+/// Up to this size of the group, members get a peer in clusters that were founded after them, and are told of new
+/// clusters. Beyond it, newcomers' own links connect the clusters well enough.
+const COMPLETED_GROUP_MAX: usize = 2048;
+
+/// What the coordinator wants done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Decision {
+    /// Ask a joining node for its round-trip times.
+    Probe {
+        /// The joining node's link.
+        link: LinkId,
+        /// Whom it should measure.
+        leaders: Vec<Leader>,
+    },
+    /// Admit a joining node.
+    Admit {
+        /// The joining node's link.
+        link: LinkId,
+        /// Its identity.
+        node: NodeId,
+        /// Its key, for which it gets a certificate.
+        key: PublicKey,
+        /// Why it is in its cluster.
+        reason: String,
+    },
+    /// Refuse a joining node.
+    Refuse {
+        /// Its link.
+        link: LinkId,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// A member's view has changed.
+    Assign {
+        /// The view.
+        assignment: Assignment,
+    },
+}
+
+/// What the coordinator knows of a member, as far as others need it.
+#[derive(Clone, Debug)]
+pub struct MemberInfo {
+    /// What it calls itself.
+    pub name: String,
+    /// Its cluster.
+    pub cluster: ClusterId,
+    /// Its key.
+    pub key: PublicKey,
+}
+
+struct Member {
+    info: MemberInfo,
+    rank: u32,
+    addresses: Vec<SocketAddr>,
+    slots: SlotSet,
+    epoch: u32,
+}
+
+struct Cluster {
+    name: String,
+    /// In the order of joining; the first is the leader.
+    members: Vec<NodeId>,
+    next_rank: u32,
+}
+
+struct Joining {
+    join: Join,
+    measured: Vec<(ClusterId, Option<Duration>)>,
+}
+
+/// Where a joining node belongs.
+enum Place {
+    Cluster(ClusterId),
+    New(Option<String>),
+}
+
+/// The coordinator of one group.
+pub struct Coordinator {
+    random: Random,
+    members: BTreeMap<NodeId, Member>,
+    clusters: BTreeMap<ClusterId, Cluster>,
+    graph: Graph,
+    joining: BTreeMap<LinkId, Joining>,
+    admissible: VecDeque<(LinkId, Join, Place, String)>,
+    admission_at: Option<Time>,
+    last_admission: Option<Time>,
+    next_node: u32,
+    next_cluster: u32,
+    changed: BTreeSet<NodeId>,
+    decisions: VecDeque<Decision>,
+    closing: bool,
+}
+
+impl Coordinator {
+    /// A group whose only member is its founder, node 0.
+    pub fn new(name: String, cluster: Option<String>, addresses: Vec<SocketAddr>, key: PublicKey, seed: u64) -> Self {
+        let mut coordinator = Coordinator {
+            random: Random::new(seed),
+            members: BTreeMap::new(),
+            clusters: BTreeMap::new(),
+            graph: Graph::default(),
+            joining: BTreeMap::new(),
+            admissible: VecDeque::new(),
+            admission_at: None,
+            last_admission: None,
+            next_node: 0,
+            next_cluster: 0,
+            changed: BTreeSet::new(),
+            decisions: VecDeque::new(),
+            closing: false,
+        };
+        let founder = Join { name, cluster: cluster.clone(), addresses, key };
+        coordinator.add_member(founder, Place::New(cluster));
+        coordinator.rebalance();
+        coordinator.publish();
+        coordinator
+    }
+
+    /// Members, the coordinator's own node included.
+    pub fn members(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.members.keys().copied()
+    }
+
+    /// What is known of a member.
+    pub fn member(&self, node: NodeId) -> Option<&MemberInfo> {
+        self.members.get(&node).map(|member| &member.info)
+    }
+
+    /// A cluster's name.
+    pub fn cluster_name(&self, cluster: ClusterId) -> String {
+        self.clusters.get(&cluster).map_or_else(|| cluster.to_string(), |c| c.name.clone())
+    }
+
+    /// Nodes from the coordinator's child down to `node` in the control tree.
+    pub fn path_to(&self, node: NodeId) -> Vec<NodeId> {
+        self.graph.path_from_top(node)
+    }
+
+    /// When [`Coordinator::handle_timeout`] wants to be called.
+    pub fn timeout(&self) -> Option<Time> {
+        self.admission_at
+    }
+
+    /// The next decision, to be carried out in order.
+    pub fn poll_decision(&mut self) -> Option<Decision> {
+        self.decisions.pop_front()
+    }
+
+    /// No node is admitted any more.
+    pub fn close(&mut self) {
+        self.closing = true;
+    }
+
+    /// A node asks to be admitted.
+    pub fn handle_join(&mut self, now: Time, link: LinkId, join: Join) {
+        if self.closing {
+            return self.decisions.push_back(Decision::Refuse { link, refusal: Refusal::Closing });
+        }
+        if self.members.len() + self.admissible.len() >= NODES_MAX {
+            return self.decisions.push_back(Decision::Refuse { link, refusal: Refusal::Full });
+        }
+        if let Some(name) = join.cluster.clone() {
+            let reason = format!("named by --cluster {name}");
+            return self.make_admissible(now, link, join, Place::New(Some(name)), reason);
+        }
+        self.joining.insert(link, Joining { join, measured: Vec::new() });
+        self.probe_or_decide(now, link);
+    }
+
+    /// A joining node has measured itself against leaders.
+    pub fn handle_probed(&mut self, now: Time, link: LinkId, rtts_us: &[(ClusterId, Option<u64>)]) {
+        let Some(joining) = self.joining.get_mut(&link) else { return };
+        for &(cluster, rtt_us) in rtts_us {
+            if joining.measured.len() < PROBES_MAX && joining.measured.iter().all(|&(c, _)| c != cluster) {
+                joining.measured.push((cluster, rtt_us.map(Duration::from_micros)));
+            }
+        }
+        self.probe_or_decide(now, link);
+    }
+
+    /// The link of a joining node is gone before it was admitted.
+    pub fn handle_joiner_gone(&mut self, link: LinkId) {
+        self.joining.remove(&link);
+        self.admissible.retain(|(l, ..)| *l != link);
+    }
+
+    /// Admits who is waiting.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.admission_at.is_none_or(|at| at > now) {
+            return;
+        }
+        self.last_admission = Some(now);
+        for _ in 0..ADMISSIONS_AT_ONCE {
+            let Some((link, join, place, reason)) = self.admissible.pop_front() else { break };
+            let key = join.key;
+            let node = self.add_member(join, place);
+            self.decisions.push_back(Decision::Admit { link, node, key, reason });
+        }
+        self.admission_at = (!self.admissible.is_empty()).then(|| now + ADMISSION_INTERVAL);
+        self.complete_links();
+        self.rebalance();
+        self.publish();
+    }
+
+    /// A member is gone: its share, its neighbours' links and its place are given to others. False if it was none.
+    pub fn handle_lost(&mut self, node: NodeId) -> bool {
+        if node == NodeId(0) {
+            return false;
+        }
+        let Some(member) = self.members.remove(&node) else { return false };
+        let cluster = self.clusters.get_mut(&member.info.cluster).expect("a member's cluster exists");
+        cluster.members.retain(|&other| other != node);
+        if cluster.members.is_empty() {
+            self.clusters.remove(&member.info.cluster);
+        }
+        self.changed.remove(&node);
+        let widowed = self.graph.remove(node);
+        self.give_out(member.info.cluster, member.slots);
+        for neighbour in widowed {
+            self.connect(neighbour);
+            self.changed.insert(neighbour);
+        }
+        self.publish();
+        true
+    }
+
+    /// A member whose parent in the control tree is gone asks for another one.
+    pub fn handle_orphan(&mut self, node: NodeId) {
+        if let Some(member) = self.members.get(&node) {
+            let cluster = member.info.cluster;
+            self.graph.detach(node);
+            self.attach(node, cluster);
+            self.changed.insert(node);
+            self.publish();
+        }
+    }
+
+    /// A peer that `node` was told to connect to does not answer: it is given another one.
+    pub fn handle_unreachable(&mut self, node: NodeId, peer: NodeId) {
+        if self.members.contains_key(&node) && self.graph.disconnect(node, peer) {
+            self.connect(node);
+            self.changed.insert(node);
+            self.publish();
+        }
+    }
+
+    fn probe_or_decide(&mut self, now: Time, link: LinkId) {
+        let joining = &self.joining[&link];
+        let verdict = judge(&joining.measured);
+        let measured: BTreeSet<ClusterId> = joining.measured.iter().map(|&(c, _)| c).collect();
+        let unmeasured: Vec<Leader> = self
+            .clusters
+            .iter()
+            .filter(|(id, _)| !measured.contains(id))
+            .filter_map(|(&id, cluster)| {
+                let addresses = self.members[cluster.members.first()?].addresses.clone();
+                (!addresses.is_empty()).then_some(Leader { cluster: id, addresses })
+            })
+            .take(PROBES_MAX - measured.len())
+            .collect();
+        // Far from all measured so far: a cluster founded meanwhile may be the right one.
+        if matches!(verdict, Verdict::Far { .. }) && !unmeasured.is_empty() {
+            return self.decisions.push_back(Decision::Probe { link, leaders: unmeasured });
+        }
+        let reason = verdict.explain(|cluster| self.cluster_name(cluster));
+        let place = match verdict {
+            Verdict::Near { cluster, .. } if self.clusters.contains_key(&cluster) => Place::Cluster(cluster),
+            _ => Place::New(None),
+        };
+        let joining = self.joining.remove(&link).expect("looked up above");
+        if matches!(place, Place::New(None)) {
+            // Founded at once, so that the next who measures finds this cluster's leader.
+            self.admission_at = Some(now);
+        }
+        self.make_admissible(now, link, joining.join, place, reason);
+    }
+
+    fn make_admissible(&mut self, now: Time, link: LinkId, join: Join, place: Place, reason: String) {
+        self.admissible.push_back((link, join, place, reason));
+        let due = self.last_admission.map_or(now, |last| (last + ADMISSION_INTERVAL).max(now));
+        self.admission_at = Some(self.admission_at.map_or(due, |at| at.min(due)));
+    }
+
+    fn add_member(&mut self, join: Join, place: Place) -> NodeId {
+        let node = NodeId(self.next_node);
+        self.next_node += 1;
+        let cluster = self.cluster_for(place);
+        let entry = self.clusters.get_mut(&cluster).expect("cluster_for returns an existing cluster");
+        entry.members.push(node);
+        let rank = entry.next_rank;
+        entry.next_rank += 1;
+        let info = MemberInfo { name: join.name, cluster, key: join.key };
+        let dialable = !join.addresses.is_empty();
+        self.members.insert(node, Member { info, rank, addresses: join.addresses, slots: SlotSet::none(), epoch: 0 });
+        self.graph.add(node, cluster, dialable);
+        if node != NodeId(0) {
+            self.attach(node, cluster);
+            self.connect(node);
+        }
+        self.changed.insert(node);
+        node
+    }
+
+    fn cluster_for(&mut self, place: Place) -> ClusterId {
+        let name = match place {
+            Place::Cluster(cluster) => return cluster,
+            Place::New(name) => name,
+        };
+        if let Some(name) = &name
+            && let Some((&id, _)) = self.clusters.iter().find(|(_, cluster)| cluster.name == *name)
+        {
+            return id;
+        }
+        if self.clusters.len() >= CLUSTERS_MAX {
+            return *self.clusters.keys().next_back().expect("CLUSTERS_MAX is not zero");
+        }
+        let id = ClusterId(self.next_cluster);
+        self.next_cluster += 1;
+        let name = name.unwrap_or_else(|| format!("cluster-{}", id.0));
+        self.clusters.insert(id, Cluster { name, members: Vec::new(), next_rank: 0 });
+        if self.members.len() <= COMPLETED_GROUP_MAX {
+            self.changed.extend(self.members.keys());
+        }
+        id
+    }
+
+    /// Gives `node` a parent in the control tree.
+    fn attach(&mut self, node: NodeId, cluster: ClusterId) {
+        let parent = self.graph.find_parent(node, cluster, &self.clusters[&cluster].members);
+        self.graph.set_parent(node, parent);
+    }
+
+    /// Gives `node` local and global peers, up to the number that a node is told. True if it got any.
+    fn connect(&mut self, node: NodeId) -> bool {
+        let own = self.members[&node].info.cluster;
+        let local = self.graph.connect_local(node, &self.clusters[&own].members, &mut self.random);
+        let others: Vec<ClusterId> = self.clusters.keys().copied().filter(|&c| c != own).collect();
+        let global = self.graph.connect_global(node, own, &others, |c| &self.clusters[&c].members, &mut self.random);
+        local || global
+    }
+
+    /// Gives members that stand without a peer in some cluster, because it was founded or grew after them, one there.
+    fn complete_links(&mut self) {
+        if self.members.len() > COMPLETED_GROUP_MAX {
+            return;
+        }
+        let nodes: Vec<NodeId> = self.members.keys().copied().collect();
+        for node in nodes {
+            if self.connect(node) {
+                self.changed.insert(node);
+            }
+        }
+    }
+
+    /// Divides the slots of every cluster with members that have none, moving as few as possible.
+    fn rebalance(&mut self) {
+        let clusters: Vec<ClusterId> = self.clusters.keys().copied().collect();
+        for cluster in clusters {
+            self.rebalance_cluster(cluster);
+        }
+    }
+
+    /// Importers: members with a link to another cluster; all, while nobody has one.
+    fn importers(&self, cluster: ClusterId) -> Vec<NodeId> {
+        let members = &self.clusters[&cluster].members;
+        let linked: Vec<NodeId> = members.iter().copied().filter(|&n| self.graph.has_global(n)).collect();
+        if linked.is_empty() { members.clone() } else { linked }
+    }
+
+    fn rebalance_cluster(&mut self, cluster: ClusterId) {
+        let importers = self.importers(cluster);
+        let held: usize = importers.iter().map(|n| self.members[n].slots.count()).sum();
+        let newcomers = importers.iter().any(|n| self.members[n].slots.count() == 0) && importers.len() <= SLOTS;
+        if held == SLOTS && !newcomers {
+            return;
+        }
+        let target = SLOTS.div_ceil(importers.len()).max(1);
+        let mut pool = SlotSet::all();
+        // Nobody keeps more than a quarter over the target, and who cannot import keeps nothing.
+        for &node in &self.clusters[&cluster].members.clone() {
+            let keeps = importers.binary_search(&node).is_ok();
+            let member = self.members.get_mut(&node).expect("members of clusters exist");
+            let count = member.slots.count();
+            let excess = if !keeps {
+                count
+            } else if count > target + target / 4 {
+                count - target
+            } else {
+                0
+            };
+            if excess > 0 {
+                member.slots.take(excess);
+                self.changed.insert(node);
+            }
+            member.slots.iter().for_each(|slot| pool.remove(slot));
+        }
+        self.deal(&importers, pool);
+    }
+
+    /// Gives the slots of a lost member to the rest of its cluster.
+    fn give_out(&mut self, cluster: ClusterId, slots: SlotSet) {
+        if self.clusters.contains_key(&cluster) && slots.count() > 0 {
+            let importers = self.importers(cluster);
+            self.deal(&importers, slots);
+        }
+    }
+
+    /// Deals slots to those who have the fewest.
+    fn deal(&mut self, importers: &[NodeId], mut pool: SlotSet) {
+        let mut by_count: BTreeSet<(usize, NodeId)> =
+            importers.iter().map(|&node| (self.members[&node].slots.count(), node)).collect();
+        let hand = (pool.count() / importers.len().max(1) / 4).max(1);
+        while pool.count() > 0 {
+            let Some((count, node)) = by_count.pop_first() else { return };
+            let dealt = pool.take(hand);
+            self.members.get_mut(&node).expect("importers are members").slots.union(&dealt);
+            self.changed.insert(node);
+            by_count.insert((count + dealt.count(), node));
+        }
+    }
+
+    fn publish(&mut self) {
+        for node in std::mem::take(&mut self.changed) {
+            if let Some(member) = self.members.get_mut(&node) {
+                member.epoch += 1;
+                let assignment = self.assignment(node);
+                self.decisions.push_back(Decision::Assign { assignment });
+            }
+        }
+    }
+
+    fn assignment(&self, node: NodeId) -> Assignment {
+        let member = &self.members[&node];
+        let cluster = &self.clusters[&member.info.cluster];
+        let peers = |nodes: Vec<NodeId>| nodes.into_iter().map(|n| self.address(n)).collect();
+        Assignment {
+            epoch: member.epoch,
+            node,
+            cluster: member.info.cluster,
+            cluster_name: cluster.name.clone(),
+            rank: member.rank,
+            cluster_size: cluster.members.len() as u32,
+            clusters: self.clusters.keys().copied().collect(),
+            parent: self.graph.parent(node).map(|parent| self.address(parent)),
+            local_peers: peers(self.graph.told_local(node)),
+            global_peers: peers(self.graph.told_global(node)),
+            slots: member.slots.clone(),
+            successors: self.successors(),
+        }
+    }
+
+    fn address(&self, node: NodeId) -> PeerAddress {
+        let member = &self.members[&node];
+        let cluster = member.info.cluster;
+        PeerAddress { node, cluster, rank: member.rank, addresses: member.addresses.clone() }
+    }
+
+    fn successors(&self) -> Vec<PeerAddress> {
+        let dialable = self.members.iter().filter(|(id, member)| **id != NodeId(0) && !member.addresses.is_empty());
+        dialable.take(SUCCESSORS).map(|(&id, _)| self.address(id)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,241 @@
+//! Who is linked to whom: the control tree, a random graph of bounded degree inside each cluster, and links between
+//! clusters spread evenly over their nodes. Only the coordinator has it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::limits::{
+    COORDINATOR_CHILDREN_MAX, GLOBAL_PEERS_MAX, GLOBAL_PEERS_TOLD, LOCAL_PEERS_MAX, LOCAL_PEERS_TOLD, TREE_CHILDREN_MAX,
+};
+use crate::random::Random;
+use crate::units::{ClusterId, NodeId};
+
+/// Children of the coordinator that may belong to its own cluster; the rest is for the leaders of others.
+const COORDINATOR_LOCAL_CHILDREN_MAX: usize = COORDINATOR_CHILDREN_MAX * 2 / 3;
+/// Attempts to find a peer with room by chance before all are looked through.
+const TRIES: usize = 32;
+
+#[derive(Default)]
+struct Vertex {
+    cluster: ClusterId,
+    dialable: bool,
+    parent: Option<NodeId>,
+    children: BTreeSet<NodeId>,
+    /// Peers that this node dials, and those that dial it.
+    told: BTreeSet<NodeId>,
+    accepted: BTreeSet<NodeId>,
+}
+
+/// The links of a group. Node 0 is the top of the control tree.
+#[derive(Default)]
+pub struct Graph {
+    vertices: BTreeMap<NodeId, Vertex>,
+    /// For each ordered pair of clusters, where the search for the next peer starts.
+    cursors: BTreeMap<(ClusterId, ClusterId), usize>,
+}
+
+impl Graph {
+    /// A node without links. Only a dialable one is ever told to others.
+    pub fn add(&mut self, node: NodeId, cluster: ClusterId, dialable: bool) {
+        self.vertices.insert(node, Vertex { cluster, dialable, ..Vertex::default() });
+    }
+
+    /// Removes a node; returns who lost a peer that it had been told to dial. Children become orphans.
+    pub fn remove(&mut self, node: NodeId) -> Vec<NodeId> {
+        self.detach(node);
+        let Some(vertex) = self.vertices.remove(&node) else { return Vec::new() };
+        for child in vertex.children {
+            self.vertex_mut(child).parent = None;
+        }
+        for &peer in &vertex.told {
+            self.vertex_mut(peer).accepted.remove(&node);
+        }
+        for &peer in &vertex.accepted {
+            self.vertex_mut(peer).told.remove(&node);
+        }
+        vertex.accepted.into_iter().collect()
+    }
+
+    /// The node above `node` in the control tree.
+    pub fn parent(&self, node: NodeId) -> Option<NodeId> {
+        self.vertices.get(&node)?.parent
+    }
+
+    /// Peers of its own cluster that `node` dials.
+    pub fn told_local(&self, node: NodeId) -> Vec<NodeId> {
+        self.told(node, true)
+    }
+
+    /// Peers of other clusters that `node` dials.
+    pub fn told_global(&self, node: NodeId) -> Vec<NodeId> {
+        self.told(node, false)
+    }
+
+    /// Whether `node` has a link to another cluster.
+    pub fn has_global(&self, node: NodeId) -> bool {
+        self.degree(node, false) > 0
+    }
+
+    /// Nodes from the top's child down to `node`; empty for the top and for orphans.
+    pub fn path_from_top(&self, node: NodeId) -> Vec<NodeId> {
+        let mut path = Vec::new();
+        let mut at = node;
+        while at != NodeId(0) {
+            path.push(at);
+            match self.parent(at) {
+                Some(parent) => at = parent,
+                None => return Vec::new(),
+            }
+        }
+        path.reverse();
+        path
+    }
+
+    /// Takes `node` from its parent.
+    pub fn detach(&mut self, node: NodeId) {
+        if let Some(parent) = self.vertices.get_mut(&node).and_then(|v| v.parent.take()) {
+            self.vertex_mut(parent).children.remove(&node);
+        }
+    }
+
+    /// Puts `node` below `parent`.
+    pub fn set_parent(&mut self, node: NodeId, parent: NodeId) {
+        self.vertex_mut(node).parent = Some(parent);
+        self.vertex_mut(parent).children.insert(node);
+    }
+
+    /// The place for `node` in the control tree: below a member of its own cluster, so that what goes down the tree
+    /// enters each cluster once; the first of a cluster goes below the coordinator. Earlier members come first, which
+    /// keeps the tree shallow.
+    pub fn find_parent(&self, node: NodeId, cluster: ClusterId, members: &[NodeId]) -> NodeId {
+        let top = NodeId(0);
+        let top_children = self.vertices[&top].children.len();
+        let near_top = self.vertices[&top].cluster == cluster && top_children < COORDINATOR_LOCAL_CHILDREN_MAX;
+        if near_top {
+            return top;
+        }
+        let within = members.iter().copied().find(|&m| self.can_adopt(m, node));
+        if let Some(parent) = within {
+            return parent;
+        }
+        if top_children < COORDINATOR_CHILDREN_MAX {
+            return top;
+        }
+        // A tree of over 24 clusters hangs the later ones below members of the earlier ones.
+        self.vertices.keys().copied().find(|&other| self.can_adopt(other, node)).unwrap_or(top)
+    }
+
+    /// Whether `parent` has room for `node` and hangs at the top itself, not below `node`.
+    fn can_adopt(&self, parent: NodeId, node: NodeId) -> bool {
+        let vertex = &self.vertices[&parent];
+        parent != node
+            && parent != NodeId(0)
+            && vertex.dialable
+            && vertex.children.len() < TREE_CHILDREN_MAX
+            && self.path_from_top(parent).first().is_some()
+            && !self.path_from_top(parent).contains(&node)
+    }
+
+    /// Gives `node` random peers of its own cluster until it has [`LOCAL_PEERS_TOLD`] of them; true if it got any.
+    ///
+    /// Those that dial it count, so that the first of a cluster, whom all later ones may choose, dials nobody.
+    pub fn connect_local(&mut self, node: NodeId, members: &[NodeId], random: &mut Random) -> bool {
+        let wanted = LOCAL_PEERS_TOLD.saturating_sub(self.degree(node, true));
+        let mut missing = wanted;
+        let mut tries = 0;
+        while missing > 0 && tries < TRIES && members.len() > LOCAL_PEERS_TOLD {
+            tries += 1;
+            let peer = members[random.below(members.len())];
+            if self.can_link(node, peer, LOCAL_PEERS_MAX) {
+                self.link(node, peer);
+                missing -= 1;
+            }
+        }
+        for &peer in members {
+            if missing > 0 && self.can_link(node, peer, LOCAL_PEERS_MAX) {
+                self.link(node, peer);
+                missing -= 1;
+            }
+        }
+        missing < wanted
+    }
+
+    /// Gives `node` one peer in each other cluster (a random [`GLOBAL_PEERS_TOLD`] of them, if there are more), by
+    /// turns over the cluster's members: proportional ranks, as in Robber (TPDS 2011), whatever the order of joining.
+    /// True if it got any.
+    pub fn connect_global<'a>(
+        &mut self,
+        node: NodeId,
+        own: ClusterId,
+        others: &[ClusterId],
+        members: impl Fn(ClusterId) -> &'a [NodeId] + 'a,
+        random: &mut Random,
+    ) -> bool {
+        let vertex = &self.vertices[&node];
+        let neighbours = vertex.told.iter().chain(&vertex.accepted);
+        let connected: BTreeSet<ClusterId> = neighbours.map(|peer| self.vertices[peer].cluster).collect();
+        let mut wanted: Vec<ClusterId> = others.iter().copied().filter(|c| !connected.contains(c)).collect();
+        let linked = others.len() - wanted.len();
+        if wanted.len() + linked > GLOBAL_PEERS_TOLD {
+            random.shuffle(&mut wanted);
+            wanted.truncate(GLOBAL_PEERS_TOLD.saturating_sub(linked));
+        }
+        let mut gained = false;
+        for cluster in wanted {
+            if let Some(peer) = self.next_global(node, own, cluster, members(cluster)) {
+                self.link(node, peer);
+                gained = true;
+            }
+        }
+        gained
+    }
+
+    /// Takes back that `node` dials `peer`; false if it was not told to.
+    pub fn disconnect(&mut self, node: NodeId, peer: NodeId) -> bool {
+        let told = self.vertices.get_mut(&node).is_some_and(|v| v.told.remove(&peer));
+        if told && let Some(vertex) = self.vertices.get_mut(&peer) {
+            vertex.accepted.remove(&node);
+        }
+        told
+    }
+
+    fn next_global(&mut self, node: NodeId, own: ClusterId, other: ClusterId, members: &[NodeId]) -> Option<NodeId> {
+        let start = self.cursors.get(&(own, other)).copied().unwrap_or(0);
+        let offset = (0..members.len()).find(|i| {
+            let peer = members[(start + i) % members.len()];
+            self.can_link(node, peer, GLOBAL_PEERS_MAX)
+        })?;
+        self.cursors.insert((own, other), start + offset + 1);
+        Some(members[(start + offset) % members.len()])
+    }
+
+    fn can_link(&self, node: NodeId, peer: NodeId, degree_max: usize) -> bool {
+        let (from, to) = (&self.vertices[&node], &self.vertices[&peer]);
+        let local = from.cluster == to.cluster;
+        node != peer
+            && to.dialable
+            && !from.told.contains(&peer)
+            && !from.accepted.contains(&peer)
+            && self.degree(peer, local) < degree_max
+            && self.degree(node, local) < degree_max
+    }
+
+    fn link(&mut self, node: NodeId, peer: NodeId) {
+        self.vertex_mut(node).told.insert(peer);
+        self.vertex_mut(peer).accepted.insert(node);
+    }
+
+    fn told(&self, node: NodeId, local: bool) -> Vec<NodeId> {
+        let vertex = &self.vertices[&node];
+        vertex.told.iter().copied().filter(|peer| (self.vertices[peer].cluster == vertex.cluster) == local).collect()
+    }
+
+    fn degree(&self, node: NodeId, local: bool) -> usize {
+        let vertex = &self.vertices[&node];
+        let all = vertex.told.iter().chain(&vertex.accepted);
+        all.filter(|peer| (self.vertices[peer].cluster == vertex.cluster) == local).count()
+    }
+
+    fn vertex_mut(&mut self, node: NodeId) -> &mut Vertex {
+        self.vertices.get_mut(&node).expect("links lead to nodes of the graph")
+    }
+}

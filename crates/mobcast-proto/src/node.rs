@@ -1,0 +1,429 @@
+//! A node of a group as a state machine. This file only dispatches: inputs come in by the `handle_*` methods, and are
+//! passed to the links, the group or the broadcasts; outputs are drained by [`Node::poll_output`].
+//!
+//! Contract: after every call of a `handle_*` method or a command, the driver drains `poll_output` until it returns
+//! `None`, then asks [`Node::poll_timeout`] when to call [`Node::handle_timeout`].
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+
+use crate::broadcast::{Announcement, Broadcast};
+use crate::content::manifest::Batch;
+use crate::flow::upload::Uploads;
+use crate::group::assignment::{Assignment, Credential};
+use crate::group::coordinator::Coordinator;
+use crate::group::report::{Report, SignedReport};
+use crate::io::{CloseReason, Event, Output, PeerIdentity, Token};
+use crate::random::Random;
+use crate::time::{Duration, Time};
+use crate::units::{
+    BroadcastId, ByteRange, ClusterId, Digest, GroupId, LinkId, NodeId, PieceIndex, PublicKey, Signature,
+};
+use crate::wire::frame::{Frame, Hello, PROTOCOL_VERSION};
+
+mod broadcasts;
+mod group;
+mod links;
+
+use group::Membership;
+use links::Link;
+
+/// How often links are looked after.
+const TICK: Duration = Duration::from_millis(500);
+
+/// What a node is started with.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// The group.
+    pub group: GroupId,
+    /// What the node calls itself.
+    pub name: String,
+    /// The cluster that its user named.
+    pub cluster: Option<String>,
+    /// Where it listens; empty if it can only dial out.
+    pub addresses: Vec<SocketAddr>,
+    /// Its own key.
+    pub key: PublicKey,
+    /// Whether it lets payload travel in the clear.
+    pub plain: bool,
+    /// For all its choices by chance.
+    pub seed: u64,
+}
+
+/// What a signature service is asked for, until it answers.
+enum Pending {
+    SignAssignment(Assignment),
+    SignReport(Report),
+    SignDescriptor { broadcast: BroadcastId },
+    SignBatch { broadcast: BroadcastId },
+    SignRelease { broadcast: BroadcastId },
+    SignAbort { broadcast: BroadcastId, reason: String },
+    VerifyAdmission { credential: Credential, signature: Signature, certificate: Vec<u8>, reason: String },
+    VerifyAssignment(Box<Assignment>),
+    VerifyReport(SignedReport),
+    VerifyAnnouncement { broadcast: BroadcastId },
+    VerifyBatch { link: LinkId, batch: Batch, signature: Signature },
+    VerifyAbort { broadcast: BroadcastId, reason: String, frame: Frame, link: LinkId },
+    VerifyRelease { broadcast: BroadcastId, frame: Frame, link: LinkId },
+}
+
+/// An announcement on its way through verification.
+struct Unverified {
+    announcement: Announcement,
+    links: BTreeSet<LinkId>,
+    whole: Option<(LinkId, Batch, Signature, Vec<u8>)>,
+}
+
+/// How far a broadcast is at this node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Progress {
+    /// Pieces stored and verified.
+    pub pieces: u32,
+    /// Pieces whose hashes are known.
+    pub known: u32,
+    /// Pieces of the whole object, where known.
+    pub total: Option<u32>,
+    /// Links over which the broadcast is exchanged.
+    pub peers: u32,
+}
+
+/// A node of a group.
+pub struct Node {
+    config: NodeConfig,
+    random: Random,
+    now: Time,
+    membership: Membership,
+    coordinator: Option<Coordinator>,
+    coordination: group::Coordination,
+    links: BTreeMap<LinkId, Link>,
+    next_link: u32,
+    uploads: Uploads,
+    broadcasts: BTreeMap<BroadcastId, Broadcast>,
+    unverified: BTreeMap<BroadcastId, Unverified>,
+    finished: BTreeSet<BroadcastId>,
+    next_sequence: u32,
+    pending: BTreeMap<Token, Pending>,
+    next_token: u64,
+    tick_at: Time,
+    outputs: VecDeque<Output>,
+}
+
+// ---- Making and reading ----
+
+impl Node {
+    /// The founder of a group, which is its coordinator. Its credential comes from its own authority.
+    pub fn found(config: NodeConfig, credential: Credential, signature: Signature, now: Time) -> Node {
+        let (name, cluster) = (config.name.clone(), config.cluster.clone());
+        let addresses = config.addresses.clone();
+        let mut node = Node::new(config, now);
+        let seed = node.random.next_u64();
+        node.coordinator = Some(Coordinator::new(name, cluster, addresses, node.config.key, seed));
+        node.membership.set_identity(credential, signature);
+        node.drain_coordinator();
+        node
+    }
+
+    /// A node that wants to join a group whose coordinator listens at `coordinator`.
+    pub fn join(config: NodeConfig, coordinator: Vec<SocketAddr>, now: Time) -> Node {
+        let mut node = Node::new(config, now);
+        node.membership.set_coordinator(coordinator);
+        node.dial_coordinator();
+        node
+    }
+
+    fn new(config: NodeConfig, now: Time) -> Node {
+        Node {
+            random: Random::new(config.seed),
+            config,
+            now,
+            membership: Membership::default(),
+            coordinator: None,
+            coordination: group::Coordination::default(),
+            links: BTreeMap::new(),
+            next_link: 0,
+            uploads: Uploads::default(),
+            broadcasts: BTreeMap::new(),
+            unverified: BTreeMap::new(),
+            finished: BTreeSet::new(),
+            next_sequence: 0,
+            pending: BTreeMap::new(),
+            next_token: 0,
+            tick_at: now + TICK,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// This node's identity, once it is admitted.
+    pub fn id(&self) -> Option<NodeId> {
+        self.membership.node()
+    }
+
+    /// This node's view of the group.
+    pub fn assignment(&self) -> Option<&Assignment> {
+        self.membership.assignment()
+    }
+
+    /// The greeting that this node sends on every stream.
+    pub fn hello(&self, stream: u16) -> Hello {
+        Hello {
+            version: PROTOCOL_VERSION,
+            group: self.config.group,
+            node: self.id().unwrap_or(crate::wire::NODE_UNKNOWN),
+            cluster: self.assignment().map(|a| a.cluster).unwrap_or_default(),
+            stream,
+            plain: self.config.plain,
+        }
+    }
+
+    /// How far a broadcast is here.
+    pub fn progress(&self, broadcast: BroadcastId) -> Option<Progress> {
+        let swarm = self.broadcasts.get(&broadcast)?.swarm();
+        let announced = self.broadcasts[&broadcast].announcement.descriptor.piece_count();
+        Some(Progress {
+            pieces: swarm.have().count(),
+            known: swarm.known(),
+            total: swarm.end().map(|_| swarm.known()).or(announced),
+            peers: swarm.peers().count() as u32,
+        })
+    }
+
+    /// A broadcast's state, for the simulator's checks and for reports.
+    pub fn broadcast_state(&self, broadcast: BroadcastId) -> Option<&Broadcast> {
+        self.broadcasts.get(&broadcast)
+    }
+
+    /// Members of the group, at its coordinator: identity, name, cluster's name.
+    pub fn members(&self) -> Vec<(NodeId, String, String)> {
+        let Some(coordinator) = &self.coordinator else { return Vec::new() };
+        let info = |node| coordinator.member(node).map(|m| (node, m.name.clone(), coordinator.cluster_name(m.cluster)));
+        coordinator.members().filter_map(info).collect()
+    }
+
+    /// Links that are up.
+    pub fn link_count(&self) -> usize {
+        self.links.len()
+    }
+
+    /// # Panics
+    /// If something does not add up: that is a bug.
+    pub fn check_invariants(&self) {
+        assert!(self.links.len() <= crate::limits::LINKS_MAX + links::LINKS_SPARE, "{} links", self.links.len());
+        self.broadcasts.values().for_each(Broadcast::check_invariants);
+    }
+}
+
+// ---- Outputs and time ----
+
+impl Node {
+    /// The next thing to do for the driver.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`Node::handle_timeout`] wants to be called.
+    pub fn poll_timeout(&self) -> Time {
+        let broadcasts = self.broadcasts.values().filter_map(Broadcast::timeout);
+        let coordinator = self.coordinator.as_ref().and_then(Coordinator::timeout);
+        let membership = self.membership.timeout();
+        broadcasts.chain(coordinator).chain(membership).fold(self.tick_at, Time::min)
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.set_now(now);
+        let due: Vec<BroadcastId> = self
+            .broadcasts
+            .values()
+            .filter(|broadcast| broadcast.timeout().is_some_and(|at| at <= now))
+            .map(|broadcast| broadcast.id)
+            .collect();
+        for id in due {
+            self.with_broadcast(id, |broadcast| broadcast.handle_timeout(now));
+            self.sign_next_batch(id);
+        }
+        if let Some(coordinator) = &mut self.coordinator {
+            coordinator.handle_timeout(now);
+            self.drain_coordinator();
+        }
+        self.membership_timeout();
+        if now >= self.tick_at {
+            self.tick_at = now + TICK;
+            self.look_after_links();
+            self.look_after_broadcasts();
+        }
+    }
+
+    fn set_now(&mut self, now: Time) {
+        self.now = self.now.max(now);
+    }
+
+    fn event(&mut self, event: Event) {
+        self.outputs.push_back(Output::Event(event));
+    }
+
+    fn send(&mut self, link: LinkId, frame: Frame) {
+        self.outputs.push_back(Output::Send { link, frame });
+    }
+
+    fn ask(&mut self, pending: Pending) -> Token {
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        self.pending.insert(token, pending);
+        token
+    }
+
+    /// Runs `f` on a broadcast, then passes on what it wants done.
+    fn with_broadcast<T>(&mut self, id: BroadcastId, f: impl FnOnce(&mut Broadcast) -> T) -> Option<T> {
+        let broadcast = self.broadcasts.get_mut(&id)?;
+        let result = f(broadcast);
+        let outputs = broadcast.take_outputs();
+        self.outputs.extend(outputs);
+        Some(result)
+    }
+}
+
+// ---- Inputs ----
+
+impl Node {
+    /// A stranger or member has connected to this node and proved who it is: the link's name from here on.
+    pub fn accept_link(&mut self, now: Time, identity: PeerIdentity, hello: &Hello) -> LinkId {
+        let link = self.new_link_id();
+        self.links.insert(link, Link::accepted(now));
+        self.handle_link_up(now, link, identity, hello);
+        link
+    }
+
+    /// A link that [`Output::Connect`] asked for is up (or one that was just accepted).
+    pub fn handle_link_up(&mut self, now: Time, link: LinkId, identity: PeerIdentity, hello: &Hello) {
+        self.set_now(now);
+        self.link_up(link, identity, hello);
+    }
+
+    /// A link is gone, or could not be made.
+    pub fn handle_link_down(&mut self, now: Time, link: LinkId) {
+        self.set_now(now);
+        self.link_down(link);
+    }
+
+    /// A control frame has arrived.
+    pub fn handle_frame(&mut self, now: Time, link: LinkId, frame: Frame) {
+        self.set_now(now);
+        let Some(state) = self.links.get_mut(&link) else { return };
+        state.heard(now);
+        match state.identity() {
+            Some(PeerIdentity::Member { .. }) => self.member_frame(link, frame),
+            Some(PeerIdentity::Joiner) => self.joiner_frame(link, frame),
+            None => {}
+        }
+    }
+
+    /// Payload has arrived and is where it belongs.
+    pub fn handle_payload(
+        &mut self,
+        now: Time,
+        link: LinkId,
+        broadcast: BroadcastId,
+        piece: PieceIndex,
+        range: ByteRange,
+    ) {
+        self.set_now(now);
+        if let Some(state) = self.links.get_mut(&link) {
+            state.heard(now);
+        }
+        self.with_broadcast(broadcast, |b| b.handle_payload(now, link, piece, range));
+    }
+
+    /// The driver has sent a part of a piece that [`Output::SendPayload`] asked for, or dropped it.
+    pub fn handle_sent(&mut self, now: Time, link: LinkId) {
+        self.set_now(now);
+        self.uploads.handle_sent(link);
+        self.drain_uploads();
+    }
+
+    /// A piece is verified and stored.
+    pub fn handle_stored(&mut self, now: Time, broadcast: BroadcastId, piece: PieceIndex) {
+        self.set_now(now);
+        if self.with_broadcast(broadcast, |b| b.handle_stored(now, piece)) == Some(true) {
+            self.broadcast_complete(broadcast);
+        }
+    }
+
+    /// A piece did not match its hash, or (`forged` false) not all its bytes were there.
+    pub fn handle_wrong(&mut self, now: Time, broadcast: BroadcastId, piece: PieceIndex, forged: bool) {
+        self.set_now(now);
+        let blamed = self.with_broadcast(broadcast, |b| b.handle_wrong(now, piece)).unwrap_or_default();
+        // Of several contributors nobody can be blamed; the next try comes from one.
+        if let [link] = blamed[..]
+            && forged
+        {
+            self.drop_peer(link, CloseReason::Violation(format!("sent a forged {piece} of {broadcast}")));
+        }
+    }
+
+    /// The answer to [`Output::Sign`].
+    pub fn handle_signed(&mut self, now: Time, token: Token, signature: Signature) {
+        self.set_now(now);
+        match self.pending.remove(&token) {
+            Some(Pending::SignAssignment(assignment)) => self.assignment_signed(assignment, signature),
+            Some(Pending::SignReport(report)) => self.report_signed(report, signature),
+            Some(Pending::SignDescriptor { broadcast }) => self.descriptor_signed(broadcast, signature),
+            Some(Pending::SignBatch { broadcast }) => self.batch_signed(broadcast, signature),
+            Some(Pending::SignRelease { broadcast }) => self.release_signed(broadcast, signature),
+            Some(Pending::SignAbort { broadcast, reason }) => self.abort_signed(broadcast, reason, signature),
+            _ => {}
+        }
+    }
+
+    /// The answer to [`Output::Verify`].
+    pub fn handle_verified(&mut self, now: Time, token: Token, valid: bool) {
+        self.set_now(now);
+        match self.pending.remove(&token) {
+            Some(Pending::VerifyAdmission { credential, signature, certificate, reason }) => {
+                self.admission_verified(valid, credential, signature, certificate, reason);
+            }
+            Some(Pending::VerifyAssignment(assignment)) => self.assignment_verified(*assignment, valid),
+            Some(Pending::VerifyReport(report)) => self.report_verified(report, valid),
+            Some(Pending::VerifyAnnouncement { broadcast }) => self.announcement_verified(broadcast, valid),
+            Some(Pending::VerifyBatch { link, batch, signature }) => self.batch_verified(link, batch, signature, valid),
+            Some(Pending::VerifyAbort { broadcast, reason, frame, link }) => {
+                self.abort_verified(broadcast, reason, frame, link, valid);
+            }
+            Some(Pending::VerifyRelease { broadcast, frame, link }) => {
+                self.release_verified(broadcast, frame, link, valid);
+            }
+            _ => {}
+        }
+    }
+
+    /// The answer to [`Output::Certify`].
+    pub fn handle_certified(&mut self, now: Time, credential: Credential, signature: Signature, certificate: Vec<u8>) {
+        self.set_now(now);
+        self.certified(credential, signature, certificate);
+    }
+
+    /// The answer to [`Output::Probe`]: the shortest round-trip time, none if nobody answered.
+    pub fn handle_probed(&mut self, now: Time, cluster: ClusterId, rtt: Option<Duration>) {
+        self.set_now(now);
+        self.probed(cluster, rtt);
+    }
+
+    /// The root's source: its next piece was read and hashed.
+    pub fn handle_hashed(&mut self, now: Time, broadcast: BroadcastId, hash: Digest) {
+        self.set_now(now);
+        self.with_broadcast(broadcast, |b| b.handle_hashed(hash));
+        self.sign_next_batch(broadcast);
+    }
+
+    /// The root's source has ended.
+    pub fn handle_source_end(&mut self, now: Time, broadcast: BroadcastId, length: u64, object_hash: Digest) {
+        self.set_now(now);
+        let end = crate::content::manifest::End { length, object_hash };
+        self.with_broadcast(broadcast, |b| b.handle_source_end(end));
+        self.sign_next_batch(broadcast);
+    }
+}
+
+/// As much of a text as fits into `bytes`, cut between characters.
+pub(crate) fn text_within(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}

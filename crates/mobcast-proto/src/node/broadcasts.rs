@@ -1,0 +1,573 @@
+//! A node's broadcasts: announcements and their verification, the frames of each, results, and the end.
+
+use crate::broadcast::{Announcement, Broadcast, Phase};
+use crate::content::manifest::{Batch, SignatureDomain, signed_message};
+use crate::content::object::Descriptor;
+use crate::fetch::swarm::Standing;
+use crate::flow::upload::Upload;
+use crate::group::report::{NodeResult, Report};
+use crate::io::{Check, CloseReason, Event, Failure, Output, Signer};
+use crate::limits::{BROADCASTS_MAX, SILENCE_MAX};
+use crate::time::{Duration, Time};
+use crate::units::{BroadcastId, ByteRange, ClusterId, Digest, LinkId, PieceIndex, Signature};
+use crate::wire::codec::Writer;
+use crate::wire::frame::{Frame, WHOLE_BYTES_MAX};
+
+use super::{Node, Pending, Unverified};
+
+/// Progress is reported this often by each node of a group of up to a thousand; less often by larger ones.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+/// An object that went down the tree in one frame is announced to all peers if it is not over by then.
+const WHOLE_PATIENCE: Duration = Duration::from_millis(500);
+
+/// What the root signs of its descriptor.
+fn descriptor_body(broadcast: BroadcastId, cluster: ClusterId, descriptor: &Descriptor) -> Vec<u8> {
+    let mut w = Writer::new();
+    w.broadcast(broadcast).cluster(cluster);
+    descriptor.write(&mut w);
+    w.into_bytes()
+}
+
+fn broadcast_body(broadcast: BroadcastId, text: &str) -> Vec<u8> {
+    let mut w = Writer::new();
+    w.broadcast(broadcast).string(text);
+    w.into_bytes()
+}
+
+// ---- Commands ----
+
+impl Node {
+    /// Starts a broadcast of which this node is root. The whole object comes along if it is small enough for one
+    /// frame ([`WHOLE_BYTES_MAX`]) and has at most one piece. None if this node is not a member yet, or carries too
+    /// many broadcasts.
+    pub fn broadcast(&mut self, now: Time, descriptor: Descriptor, whole: Option<Vec<u8>>) -> Option<BroadcastId> {
+        self.set_now(now);
+        let (credential, credential_signature) = self.membership.credential()?;
+        let cluster = self.assignment()?.cluster;
+        if self.broadcasts.len() >= BROADCASTS_MAX {
+            return None;
+        }
+        let strategy = (crate::strategy::find(&descriptor.strategy)?.make)();
+        let id = BroadcastId { root: credential.node, sequence: self.next_sequence };
+        self.next_sequence += 1;
+        let signature = Signature::default();
+        let announcement = Announcement { descriptor, cluster, credential, credential_signature, signature };
+        let seed = self.random.next_u64();
+        let message = signed_message(
+            SignatureDomain::Descriptor,
+            self.config.group,
+            &descriptor_body(id, cluster, &announcement.descriptor),
+        );
+        let mut broadcast = Broadcast::new(now, id, announcement, strategy, true, seed);
+        broadcast.whole = whole.filter(|data| data.len() as u64 <= WHOLE_BYTES_MAX);
+        self.broadcasts.insert(id, broadcast);
+        self.place_in_swarm(id);
+        let token = self.ask(Pending::SignDescriptor { broadcast: id });
+        self.outputs.push_back(Output::Sign { token, signer: Signer::Node, message });
+        Some(id)
+    }
+
+    /// The application has made place for an announced object.
+    pub fn accept(&mut self, now: Time, id: BroadcastId) {
+        self.set_now(now);
+        let Some(whole) = self.with_broadcast(id, |broadcast| {
+            if broadcast.phase == Phase::Offered {
+                broadcast.start(now);
+            }
+            broadcast.whole.clone()
+        }) else {
+            return;
+        };
+        if let Some(data) = whole.filter(|data| !data.is_empty()) {
+            self.outputs.push_back(Output::StorePiece { broadcast: id, piece: PieceIndex(0), data });
+        }
+        if self.with_broadcast(id, |broadcast| broadcast.finish_if_complete()) == Some(true) {
+            self.broadcast_complete(id);
+        }
+    }
+
+    /// The application cannot take an object, or not any more.
+    pub fn decline(&mut self, now: Time, id: BroadcastId, reason: String) {
+        self.set_now(now);
+        self.fail(id, Failure::Local(reason));
+    }
+
+    /// The root gives a broadcast up: all members are told.
+    pub fn abort(&mut self, now: Time, id: BroadcastId, reason: String) {
+        self.set_now(now);
+        let message = signed_message(SignatureDomain::Abort, self.config.group, &broadcast_body(id, &reason));
+        let token = self.ask(Pending::SignAbort { broadcast: id, reason });
+        self.outputs.push_back(Output::Sign { token, signer: Signer::Node, message });
+    }
+
+    /// The application has no more use for a broadcast: it is neither served nor taken up again.
+    pub fn forget(&mut self, now: Time, id: BroadcastId) {
+        self.set_now(now);
+        self.broadcasts.remove(&id);
+        self.uploads.remove_broadcast(id);
+        self.finished.insert(id);
+        while self.finished.len() > 16 * BROADCASTS_MAX {
+            self.finished.pop_first();
+        }
+    }
+
+    /// The node leaves the group.
+    pub fn leave(&mut self, now: Time) {
+        self.set_now(now);
+        for link in self.links.keys().copied().collect::<Vec<_>>() {
+            self.send(link, Frame::Bye);
+            self.outputs.push_back(Output::Close { link, reason: CloseReason::Unneeded });
+        }
+        self.links.clear();
+    }
+}
+
+// ---- Announcements ----
+
+impl Node {
+    pub(super) fn descriptor_signed(&mut self, id: BroadcastId, signature: Signature) {
+        let now = self.now;
+        let whole = self.with_broadcast(id, |broadcast| {
+            broadcast.announcement.signature = signature;
+            broadcast.start(now);
+            broadcast.whole.is_some()
+        });
+        if whole == Some(false) {
+            self.flood_announcement(id);
+        }
+        self.sign_next_batch(id);
+    }
+
+    /// Announces a broadcast on all links.
+    fn flood_announcement(&mut self, id: BroadcastId) {
+        let Some(broadcast) = self.broadcasts.get_mut(&id) else { return };
+        broadcast.flooded = true;
+        let frame = broadcast.announce_frame();
+        self.member_links().into_iter().for_each(|link| self.send(link, frame.clone()));
+    }
+
+    /// Lets a new peer know of the broadcasts that there are.
+    pub(super) fn greet_broadcasts(&mut self, link: LinkId) {
+        let known = self.broadcasts.values().filter(|b| b.phase != Phase::Failed);
+        // What the root has not signed yet is announced to all when it has.
+        let signed = known.filter(|b| b.announcement.signature != Signature::default());
+        let frames: Vec<Frame> = signed.map(Broadcast::announce_frame).collect();
+        frames.into_iter().for_each(|frame| self.send(link, frame));
+    }
+
+    fn announced(
+        &mut self,
+        link: LinkId,
+        id: BroadcastId,
+        announcement: Announcement,
+        whole: Option<(Batch, Signature, Vec<u8>)>,
+    ) {
+        if self.broadcasts.contains_key(&id) {
+            return self.peer_knows(link, id);
+        }
+        if self.finished.contains(&id) {
+            return;
+        }
+        if let Some(entry) = self.unverified.get_mut(&id) {
+            entry.links.insert(link);
+            return;
+        }
+        if self.broadcasts.len() + self.unverified.len() >= BROADCASTS_MAX {
+            return;
+        }
+        let Announcement { descriptor, cluster, credential, credential_signature, signature } = &announcement;
+        if credential.group != self.config.group || credential.node != id.root {
+            let reason = CloseReason::Violation(format!("announced {id} with another node's credential"));
+            return self.drop_peer(link, reason);
+        }
+        let group = self.config.group;
+        let mut checks = vec![
+            Check {
+                key: None,
+                message: signed_message(SignatureDomain::Credential, group, &credential.to_bytes()),
+                signature: *credential_signature,
+            },
+            Check {
+                key: Some(credential.key),
+                message: signed_message(SignatureDomain::Descriptor, group, &descriptor_body(id, *cluster, descriptor)),
+                signature: *signature,
+            },
+        ];
+        if let Some((batch, batch_signature, _)) = &whole {
+            let message = signed_message(SignatureDomain::Batch, group, &batch.to_bytes());
+            checks.push(Check { key: Some(credential.key), message, signature: *batch_signature });
+        }
+        let whole = whole.map(|(batch, signature, data)| (link, batch, signature, data));
+        self.unverified.insert(id, Unverified { announcement, links: [link].into(), whole });
+        let token = self.ask(Pending::VerifyAnnouncement { broadcast: id });
+        self.outputs.push_back(Output::Verify { token, checks });
+    }
+
+    pub(super) fn announcement_verified(&mut self, id: BroadcastId, valid: bool) {
+        let Some(Unverified { announcement, links, whole }) = self.unverified.remove(&id) else { return };
+        if !valid {
+            // The first to send it is the one whose frame was checked.
+            if let Some(&link) = links.first() {
+                self.drop_peer(link, CloseReason::Violation(format!("announced {id} with a wrong signature")));
+            }
+            return;
+        }
+        let Some(kind) = crate::strategy::find(&announcement.descriptor.strategy) else { return };
+        let descriptor = announcement.descriptor.clone();
+        let seed = self.random.next_u64();
+        let mut broadcast = Broadcast::new(self.now, id, announcement, (kind.make)(), false, seed);
+        let mut from = None;
+        if let Some((link, batch, signature, data)) = whole {
+            from = Some(link);
+            let now = self.now;
+            if broadcast.handle_batch(link, batch.clone(), signature).is_none()
+                || broadcast.handle_batch_verified(now, batch, signature, true).is_err()
+            {
+                let reason = CloseReason::Violation(format!("sent {id} with a manifest that does not fit"));
+                return self.drop_peer(link, reason);
+            }
+            broadcast.whole = Some(data);
+        }
+        self.broadcasts.insert(id, broadcast);
+        self.place_in_swarm(id);
+        match from {
+            Some(from) => self.pass_whole_on(id, from),
+            None => self.flood_announcement(id),
+        }
+        links.into_iter().for_each(|link| self.peer_knows(link, id));
+        self.event(Event::Announced { broadcast: id, descriptor });
+        self.with_broadcast(id, |_| {});
+    }
+
+    fn pass_whole_on(&mut self, id: BroadcastId, from: LinkId) {
+        if let Some(frame) = self.broadcasts.get(&id).and_then(Broadcast::whole_frame) {
+            let links = self.tree_links().into_iter().filter(|&link| link != from);
+            links.collect::<Vec<_>>().into_iter().for_each(|link| self.send(link, frame.clone()));
+        }
+    }
+
+    /// A peer knows of a broadcast that this node knows: from here on they exchange it.
+    fn peer_knows(&mut self, link: LinkId, id: BroadcastId) {
+        let (Some(node), Some(cluster)) = (self.member_at(link), self.cluster_at(link)) else { return };
+        let rtt = self.rtt_of(link);
+        let now = self.now;
+        self.with_broadcast(id, |broadcast| {
+            broadcast.handle_peer_up(now, link, node, cluster);
+            if let Some(rtt) = rtt {
+                broadcast.handle_rtt(link, rtt);
+            }
+        });
+    }
+
+    /// Tells a broadcast's swarm where this node stands.
+    pub(super) fn place_in_swarm(&mut self, id: BroadcastId) {
+        let Some(assignment) = self.membership.assignment() else { return };
+        let Some(broadcast) = self.broadcasts.get_mut(&id) else { return };
+        let standing = Standing {
+            node: assignment.node,
+            cluster: assignment.cluster,
+            root_cluster: broadcast.announcement.cluster,
+            clusters: assignment.clusters.clone(),
+            slots: assignment.slots.clone(),
+        };
+        broadcast.swarm_mut().set_standing(standing);
+    }
+}
+
+// ---- Frames ----
+
+impl Node {
+    pub(super) fn member_frame(&mut self, link: LinkId, frame: Frame) {
+        let now = self.now;
+        if self.member_at(link).is_none() {
+            return self.admission_frame(link, frame);
+        }
+        match frame {
+            Frame::Ping { token } => self.send(link, Frame::Pong { token }),
+            Frame::Pong { token } => self.pong(link, token),
+            Frame::Bye => self.member_leaves(link),
+            Frame::Assign { assignment, signature } => self.verify_assignment(assignment, signature),
+            Frame::Routed { path, frame } => self.routed(path, frame),
+            Frame::Reports { reports } => self.reports_from(link, reports),
+            Frame::Announce { broadcast, cluster, descriptor, credential, credential_signature, signature } => {
+                let announcement = Announcement { descriptor, cluster, credential, credential_signature, signature };
+                self.announced(link, broadcast, announcement, None);
+            }
+            Frame::Whole {
+                broadcast,
+                cluster,
+                descriptor,
+                credential,
+                credential_signature,
+                signature,
+                batch,
+                batch_signature,
+                data,
+            } => {
+                let announcement = Announcement { descriptor, cluster, credential, credential_signature, signature };
+                self.announced(link, broadcast, announcement, Some((batch, batch_signature, data)));
+            }
+            Frame::Batch { batch, signature } => {
+                let id = batch.broadcast;
+                if let Some(Some(next)) = self.with_broadcast(id, |b| b.handle_batch(link, batch, signature)) {
+                    self.verify_batch(next);
+                }
+            }
+            Frame::WantBatches { broadcast, from } => {
+                self.with_broadcast(broadcast, |b| b.handle_want_batches(link, from));
+            }
+            Frame::Have { broadcast, batches, pieces } => {
+                self.with_broadcast(broadcast, |b| b.handle_have(now, link, batches, &pieces));
+            }
+            Frame::Request { broadcast, piece, range } => self.requested(link, broadcast, piece, range),
+            Frame::Cancel { broadcast, piece } => {
+                self.uploads.cancel(link, broadcast, piece);
+                self.outputs.push_back(Output::CancelPayload { link, broadcast, piece });
+            }
+            Frame::Reject { broadcast, piece } => {
+                self.with_broadcast(broadcast, |b| b.handle_rejected(now, link, piece));
+            }
+            Frame::Strategy { broadcast, message } => {
+                self.with_broadcast(broadcast, |b| b.handle_message(now, link, &message));
+            }
+            Frame::Abort { broadcast, ref reason, signature } => {
+                let body = broadcast_body(broadcast, reason);
+                let reason = reason.clone();
+                let pending = Pending::VerifyAbort { broadcast, reason, frame, link };
+                self.verify_end(broadcast, SignatureDomain::Abort, body, signature, pending);
+            }
+            Frame::Release { broadcast, signature } => {
+                let body = broadcast_body(broadcast, "");
+                let pending = Pending::VerifyRelease { broadcast, frame, link };
+                self.verify_end(broadcast, SignatureDomain::Release, body, signature, pending);
+            }
+            Frame::Hello(_)
+            | Frame::Join(_)
+            | Frame::Probe { .. }
+            | Frame::Probed { .. }
+            | Frame::Admit { .. }
+            | Frame::Refuse { .. } => {
+                let reason = CloseReason::Violation("sent a frame that does not belong on this link".into());
+                self.drop_peer(link, reason);
+            }
+        }
+    }
+
+    fn requested(&mut self, link: LinkId, broadcast: BroadcastId, piece: PieceIndex, range: ByteRange) {
+        let now = self.now;
+        let can = self.broadcasts.get(&broadcast).is_some_and(|b| b.can_serve(piece, range));
+        if !can {
+            return self.send(link, Frame::Reject { broadcast, piece });
+        }
+        let peer_pieces = self.broadcasts[&broadcast].swarm().peer(link).map_or(0, |p| p.have.count());
+        if !self.uploads.add(link, Upload { broadcast, piece, range }, peer_pieces) {
+            return self.drop_peer(link, CloseReason::Violation("asks for more than a node may have open".into()));
+        }
+        self.with_broadcast(broadcast, |b| b.handle_wanted(now, link, piece, range));
+        self.drain_uploads();
+    }
+}
+
+// ---- The manifest ----
+
+impl Node {
+    fn verify_batch(&mut self, (link, batch, signature): (LinkId, Batch, Signature)) {
+        let Some(broadcast) = self.broadcasts.get(&batch.broadcast) else { return };
+        let key = Some(broadcast.announcement.credential.key);
+        let message = signed_message(SignatureDomain::Batch, self.config.group, &batch.to_bytes());
+        let token = self.ask(Pending::VerifyBatch { link, batch, signature });
+        self.outputs.push_back(Output::Verify { token, checks: vec![Check { key, message, signature }] });
+    }
+
+    pub(super) fn batch_verified(&mut self, link: LinkId, batch: Batch, signature: Signature, valid: bool) {
+        let (now, id) = (self.now, batch.broadcast);
+        let result = self.with_broadcast(id, |b| b.handle_batch_verified(now, batch, signature, valid));
+        if let Some(Err(reason)) = result {
+            self.drop_peer(link, CloseReason::Violation(reason));
+        }
+        // An object without a single byte is complete with its manifest.
+        if self.with_broadcast(id, |b| b.finish_if_complete()) == Some(true) {
+            self.broadcast_complete(id);
+        }
+        if let Some(Some(next)) = self.with_broadcast(id, Broadcast::next_to_verify) {
+            self.verify_batch(next);
+        }
+    }
+
+    pub(super) fn sign_next_batch(&mut self, id: BroadcastId) {
+        let now = self.now;
+        let signed = |b: &Broadcast| b.announcement.signature != Signature::default();
+        if !self.broadcasts.get(&id).is_some_and(signed) {
+            return;
+        }
+        if let Some(Some(batch)) = self.with_broadcast(id, |b| b.next_to_sign(now)) {
+            let message = signed_message(SignatureDomain::Batch, self.config.group, &batch.to_bytes());
+            let token = self.ask(Pending::SignBatch { broadcast: id });
+            self.outputs.push_back(Output::Sign { token, signer: Signer::Node, message });
+        }
+    }
+
+    pub(super) fn batch_signed(&mut self, id: BroadcastId, signature: Signature) {
+        let now = self.now;
+        self.with_broadcast(id, |b| b.handle_batch_signed(now, signature));
+        if let Some(frame) = self.broadcasts.get(&id).and_then(Broadcast::whole_frame) {
+            self.tree_links().into_iter().for_each(|link| self.send(link, frame.clone()));
+        }
+        if self.broadcasts.get(&id).is_some_and(|b| b.phase == Phase::Complete) {
+            self.broadcast_complete(id);
+        }
+        self.sign_next_batch(id);
+    }
+}
+
+// ---- Results and the end ----
+
+impl Node {
+    pub(super) fn broadcast_complete(&mut self, id: BroadcastId) {
+        let Some(end) = self.broadcasts.get(&id).and_then(Broadcast::end) else { return };
+        self.event(Event::Complete { broadcast: id, length: end.length, object_hash: end.object_hash });
+        // The root's part is known to the coordinator; what it waits for is the receivers.
+        if self.broadcasts[&id].swarm().standing.node == id.root {
+            self.release_if_over(id);
+        }
+    }
+
+    /// The application has put a complete object where it belongs: the coordinator may know.
+    pub fn confirm(&mut self, now: Time, id: BroadcastId) {
+        self.set_now(now);
+        if let Some(end) = self.broadcasts.get(&id).and_then(Broadcast::end) {
+            self.report_result(id, Ok(end.object_hash));
+        }
+    }
+
+    fn report_result(&mut self, id: BroadcastId, outcome: Result<Digest, String>) {
+        let now = self.now;
+        let Some(broadcast) = self.broadcasts.get_mut(&id) else { return };
+        if std::mem::replace(&mut broadcast.reported, true) {
+            return;
+        }
+        let elapsed_us = now.since(broadcast.started).as_micros();
+        let traffic = broadcast.traffic();
+        self.report(Report::Result(NodeResult { broadcast: id, outcome, elapsed_us, traffic }));
+    }
+
+    fn fail(&mut self, id: BroadcastId, failure: Failure) {
+        let failed = self.with_broadcast(id, |broadcast| {
+            let open = matches!(broadcast.phase, Phase::Offered | Phase::Active) && !broadcast.reported;
+            if open {
+                broadcast.fail();
+            }
+            open
+        });
+        if failed == Some(true) {
+            self.report_result(id, Err(failure.to_string()));
+            self.event(Event::Failed { broadcast: id, failure });
+        }
+    }
+
+    fn verify_end(
+        &mut self,
+        id: BroadcastId,
+        domain: SignatureDomain,
+        body: Vec<u8>,
+        signature: Signature,
+        pending: Pending,
+    ) {
+        let Some(broadcast) = self.broadcasts.get(&id) else { return };
+        if domain == SignatureDomain::Abort && broadcast.phase == Phase::Failed {
+            return;
+        }
+        let key = (domain == SignatureDomain::Abort).then_some(broadcast.announcement.credential.key);
+        let message = signed_message(domain, self.config.group, &body);
+        let token = self.ask(pending);
+        self.outputs.push_back(Output::Verify { token, checks: vec![Check { key, message, signature }] });
+    }
+
+    pub(super) fn abort_signed(&mut self, id: BroadcastId, reason: String, signature: Signature) {
+        let frame = Frame::Abort { broadcast: id, reason: reason.clone(), signature };
+        self.member_links().into_iter().for_each(|link| self.send(link, frame.clone()));
+        self.fail(id, Failure::Aborted(reason));
+    }
+
+    pub(super) fn abort_verified(&mut self, id: BroadcastId, reason: String, frame: Frame, from: LinkId, valid: bool) {
+        if !valid {
+            return self.drop_peer(from, CloseReason::Violation(format!("forged the end of {id}")));
+        }
+        let known = self.broadcasts.get(&id).is_some_and(|b| b.phase != Phase::Failed);
+        if known {
+            let links = self.member_links().into_iter().filter(|&link| link != from);
+            links.collect::<Vec<_>>().into_iter().for_each(|link| self.send(link, frame.clone()));
+            self.fail(id, Failure::Aborted(reason));
+        }
+    }
+
+    pub(super) fn sign_release(&mut self, id: BroadcastId) {
+        let message = signed_message(SignatureDomain::Release, self.config.group, &broadcast_body(id, ""));
+        let token = self.ask(Pending::SignRelease { broadcast: id });
+        self.outputs.push_back(Output::Sign { token, signer: Signer::Authority, message });
+    }
+
+    pub(super) fn release_signed(&mut self, id: BroadcastId, signature: Signature) {
+        let frame = Frame::Release { broadcast: id, signature };
+        self.tree_links().into_iter().for_each(|link| self.send(link, frame.clone()));
+        self.event(Event::Released { broadcast: id });
+    }
+
+    pub(super) fn release_verified(&mut self, id: BroadcastId, frame: Frame, from: LinkId, valid: bool) {
+        if !valid {
+            return self.drop_peer(from, CloseReason::Violation(format!("forged the end of {id}")));
+        }
+        // Down the control tree only: it comes from above, once.
+        let links = self.tree_links().into_iter().filter(|&link| link != from);
+        links.collect::<Vec<_>>().into_iter().for_each(|link| self.send(link, frame.clone()));
+        if self.broadcasts.get(&id).is_some_and(|b| b.reported) {
+            self.event(Event::Released { broadcast: id });
+        }
+    }
+
+    /// Reports progress, announces what went down the tree in vain, and gives up what cannot be completed.
+    pub(super) fn look_after_broadcasts(&mut self) {
+        let now = self.now;
+        let nodes = self.assignment().map_or(1, |a| u64::from(a.cluster_size) * a.clusters.len() as u64);
+        let interval = PROGRESS_INTERVAL.times(nodes.div_ceil(1000));
+        let lost = self.membership.coordinator_lost(now) && self.coordinator.is_none();
+        let ids: Vec<BroadcastId> = self.broadcasts.keys().copied().collect();
+        for id in ids {
+            let Some(broadcast) = self.broadcasts.get_mut(&id) else { continue };
+            if broadcast.whole.is_some() && !broadcast.flooded && now.since(broadcast.started) >= WHOLE_PATIENCE {
+                self.flood_announcement(id);
+                continue;
+            }
+            let is_root = id.root == broadcast.swarm().standing.node;
+            let active = broadcast.phase == Phase::Active && !is_root;
+            if active && now.since(broadcast.progress_at) >= interval {
+                broadcast.progress_at = now;
+                let pieces = broadcast.swarm().have().count();
+                self.report(Report::Progress { broadcast: id, pieces });
+            }
+            if lost {
+                self.end_without_coordinator(id);
+            }
+        }
+        self.ensure_links();
+        if self.coordinator.is_some() {
+            self.look_after_members();
+        }
+    }
+
+    /// Without a coordinator nobody says that a broadcast is over: who has it all may go, who gets nothing any more
+    /// gives up.
+    fn end_without_coordinator(&mut self, id: BroadcastId) {
+        let Some(broadcast) = self.broadcasts.get(&id) else { return };
+        match broadcast.phase {
+            Phase::Complete if broadcast.reported => self.event(Event::Released { broadcast: id }),
+            Phase::Active if self.now.since(broadcast.arrived_at()) >= SILENCE_MAX => {
+                let pieces = broadcast.announcement.descriptor.piece_count().unwrap_or(broadcast.swarm().known());
+                let missing = pieces - broadcast.swarm().have().count();
+                self.fail(id, Failure::Incomplete { missing, pieces });
+            }
+            Phase::Offered => self.fail(id, Failure::Incomplete { missing: 0, pieces: 0 }),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,652 @@
+//! A node as a member of its group: joining, its assignment, the control tree, reports; and, at the coordinator, what
+//! becomes of its decisions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use crate::content::manifest::{SignatureDomain, signed_message};
+use crate::group::assignment::{Assignment, Credential, PeerAddress};
+use crate::group::coordinator::Decision;
+use crate::group::report::{NodeResult, Report, SignedReport};
+use crate::io::{Check, CloseReason, Dial, Event, Output, Signer};
+use crate::limits::SILENCE_MAX;
+use crate::time::{Duration, Time};
+use crate::units::{BroadcastId, ClusterId, LinkId, NodeId, Signature};
+use crate::wire::frame::{Frame, Join, Leader, REPORTS_PER_FRAME, Refusal};
+
+use super::{Node, Pending};
+
+/// Reports travel up the control tree together with others of the same few milliseconds.
+const REPORT_INTERVAL: Duration = Duration::from_millis(5);
+/// First pause before another attempt to reach the coordinator; grows to [`RETRY_MAX`].
+const RETRY_MIN: Duration = Duration::from_millis(100);
+/// Longest pause between attempts.
+const RETRY_MAX: Duration = Duration::from_secs(2);
+/// Attempts to reach a peer before the coordinator is asked for another one.
+const DIALS_MAX: u32 = 3;
+/// A member that is out of sight may come back over another place in the tree within this.
+const LOST_GRACE: Duration = Duration::from_secs(3);
+/// A node that was admitted and never took its place in the tree is given up.
+const READY_PATIENCE: Duration = SILENCE_MAX;
+/// The coordinator, which founded the group.
+pub(super) const COORDINATOR: NodeId = NodeId(0);
+
+/// What a node knows of its place in the group.
+#[derive(Default)]
+pub(super) struct Membership {
+    coordinator: Vec<SocketAddr>,
+    credential: Option<(Credential, Signature)>,
+    assignment: Option<Assignment>,
+    join_link: Option<LinkId>,
+    probes: Vec<(ClusterId, Option<Option<u64>>)>,
+    retry: Option<(Time, Duration)>,
+    unreachable_since: Option<Time>,
+    lost_told: bool,
+    children: BTreeSet<NodeId>,
+    dial_failures: BTreeMap<NodeId, u32>,
+    reports: Vec<SignedReport>,
+    reports_at: Option<Time>,
+    reports_flushed: Option<Time>,
+}
+
+/// What the coordinator's node keeps on top of the coordinator's own state.
+#[derive(Default)]
+pub(super) struct Coordination {
+    /// Nodes admitted and not in the tree yet.
+    joining: BTreeMap<NodeId, Joining>,
+    /// Members out of sight.
+    missing: BTreeMap<NodeId, Time>,
+    /// Results of each broadcast, by node.
+    results: BTreeMap<BroadcastId, BTreeMap<NodeId, bool>>,
+    /// Receivers that must be complete before a broadcast is over.
+    receivers: BTreeMap<BroadcastId, u32>,
+    released: BTreeMap<BroadcastId, usize>,
+}
+
+struct Joining {
+    link: LinkId,
+    since: Time,
+    reason: String,
+    admitted: bool,
+    held: Vec<Frame>,
+}
+
+impl Membership {
+    pub(super) fn set_identity(&mut self, credential: Credential, signature: Signature) {
+        self.credential = Some((credential, signature));
+    }
+
+    pub(super) fn set_coordinator(&mut self, addresses: Vec<SocketAddr>) {
+        self.coordinator = addresses;
+    }
+
+    pub(super) fn node(&self) -> Option<NodeId> {
+        self.credential.map(|(credential, _)| credential.node)
+    }
+
+    pub(super) fn credential(&self) -> Option<(Credential, Signature)> {
+        self.credential
+    }
+
+    pub(super) fn assignment(&self) -> Option<&Assignment> {
+        self.assignment.as_ref()
+    }
+
+    pub(super) fn timeout(&self) -> Option<Time> {
+        [self.retry.map(|(at, _)| at), self.reports_at].into_iter().flatten().min()
+    }
+
+    /// Whether the coordinator has been out of reach for so long that it must be taken for lost.
+    pub(super) fn coordinator_lost(&self, now: Time) -> bool {
+        self.unreachable_since.is_some_and(|since| now.since(since) >= SILENCE_MAX)
+    }
+
+    /// Peers that the node was told to connect to.
+    fn told(&self) -> Vec<PeerAddress> {
+        let Some(assignment) = &self.assignment else { return Vec::new() };
+        let told = assignment.parent.iter().chain(&assignment.local_peers).chain(&assignment.global_peers);
+        told.cloned().collect()
+    }
+}
+
+// ---- Joining ----
+
+impl Node {
+    /// Connects to the coordinator: to be admitted, or (as a member) to be given another place in the tree.
+    pub(super) fn dial_coordinator(&mut self) {
+        let addresses = self.membership.coordinator.clone();
+        self.membership.retry = None;
+        if self.id().is_some() {
+            if !self.has_link_to(COORDINATOR) {
+                self.dial(Dial::Member { node: COORDINATOR, addresses });
+            }
+        } else {
+            let link = self.dial(Dial::Join { addresses });
+            self.membership.join_link = Some(link);
+        }
+    }
+
+    pub(super) fn join_link_up(&mut self, link: LinkId) {
+        self.coordinator_reached();
+        let NodeConfigView { name, cluster, addresses } = NodeConfigView::of(self);
+        let join = Join { name, cluster, addresses, key: self.config.key };
+        self.send(link, Frame::Join(join));
+    }
+
+    pub(super) fn join_link_down(&mut self) {
+        self.membership.join_link = None;
+        self.membership.probes.clear();
+        if self.assignment().is_none() {
+            // Admitted and cut off before the assignment: the coordinator gives up that identity by itself.
+            self.membership.credential = None;
+            self.coordinator_unreachable();
+        }
+    }
+
+    fn coordinator_reached(&mut self) {
+        self.membership.unreachable_since = None;
+        self.membership.lost_told = false;
+        self.membership.retry = None;
+    }
+
+    fn coordinator_unreachable(&mut self) {
+        let since = *self.membership.unreachable_since.get_or_insert(self.now);
+        let pause = self.membership.retry.map_or(RETRY_MIN, |(_, pause)| pause.times(2));
+        let grown = Duration(pause.0.max(self.now.since(since).0 / 2).min(RETRY_MAX.0));
+        let jitter = Duration(self.random.below(grown.0 as usize / 4 + 1) as u64);
+        self.membership.retry = Some((self.now + grown + jitter, grown));
+        if !self.membership.lost_told {
+            self.membership.lost_told = true;
+            self.event(Event::CoordinatorLost);
+        }
+    }
+
+    pub(super) fn membership_timeout(&mut self) {
+        let now = self.now;
+        if self.membership.retry.is_some_and(|(at, _)| at <= now) {
+            self.membership.retry = None;
+            self.dial_coordinator();
+        }
+        if self.membership.reports_at.is_some_and(|at| at <= now) {
+            self.flush_reports();
+        }
+    }
+
+    /// The coordinator asks for measurements.
+    pub(super) fn probe(&mut self, leaders: Vec<Leader>) {
+        self.membership.probes = leaders.iter().map(|leader| (leader.cluster, None)).collect();
+        for Leader { cluster, addresses } in leaders {
+            self.outputs.push_back(Output::Probe { cluster, addresses });
+        }
+    }
+
+    pub(super) fn probed(&mut self, cluster: ClusterId, rtt: Option<Duration>) {
+        if let Some(entry) = self.membership.probes.iter_mut().find(|(c, _)| *c == cluster) {
+            entry.1 = Some(rtt.map(Duration::as_micros));
+        }
+        let answers: Option<Vec<_>> = self.membership.probes.iter().map(|&(c, rtt)| Some((c, rtt?))).collect();
+        if let (Some(rtts_us), Some(link)) = (answers, self.membership.join_link)
+            && !rtts_us.is_empty()
+        {
+            self.membership.probes.clear();
+            self.send(link, Frame::Probed { rtts_us });
+        }
+    }
+
+    /// A frame of the coordinator to a node that is joining.
+    pub(super) fn admission_frame(&mut self, link: LinkId, frame: Frame) {
+        match frame {
+            Frame::Probe { leaders } => self.probe(leaders),
+            Frame::Admit { credential, signature, certificate, reason } => {
+                let message = signed_message(SignatureDomain::Credential, self.config.group, &credential.to_bytes());
+                let checks = vec![Check { key: None, message, signature }];
+                let admission = Pending::VerifyAdmission { credential, signature, certificate, reason };
+                let token = self.ask(admission);
+                self.outputs.push_back(Output::Verify { token, checks });
+            }
+            Frame::Refuse { refusal } => self.event(Event::Refused { refusal }),
+            Frame::Assign { assignment, signature } => self.verify_assignment(assignment, signature),
+            Frame::Ping { token } => self.send(link, Frame::Pong { token }),
+            _ => {}
+        }
+    }
+
+    pub(super) fn admission_verified(
+        &mut self,
+        valid: bool,
+        credential: Credential,
+        signature: Signature,
+        certificate: Vec<u8>,
+        reason: String,
+    ) {
+        let ours = credential.group == self.config.group && credential.key == self.config.key;
+        if !valid || !ours || self.id().is_some() {
+            return;
+        }
+        self.membership.set_identity(credential, signature);
+        self.outputs.push_back(Output::Identity { credential, signature, certificate });
+        self.event(Event::Admitted { group: credential.group, node: credential.node, reason });
+    }
+
+    pub(super) fn verify_assignment(&mut self, assignment: Assignment, signature: Signature) {
+        let message = signed_message(SignatureDomain::Assignment, self.config.group, &assignment.to_bytes());
+        let token = self.ask(Pending::VerifyAssignment(Box::new(assignment)));
+        self.outputs.push_back(Output::Verify { token, checks: vec![Check { key: None, message, signature }] });
+    }
+
+    pub(super) fn assignment_verified(&mut self, assignment: Assignment, valid: bool) {
+        let newer = self.assignment().is_none_or(|old| old.epoch < assignment.epoch);
+        if valid && newer && self.id() == Some(assignment.node) {
+            self.apply_assignment(assignment);
+        }
+    }
+
+    fn apply_assignment(&mut self, assignment: Assignment) {
+        if let Some(link) = self.membership.join_link.take() {
+            self.close(link, CloseReason::Unneeded);
+        }
+        let (cluster, cluster_name) = (assignment.cluster, assignment.cluster_name.clone());
+        let old_parent = self.assignment().and_then(|a| a.parent.as_ref().map(|p| p.node));
+        let new_parent = assignment.parent.as_ref().map(|p| p.node);
+        let first = self.assignment().is_none();
+        self.membership.assignment = Some(assignment);
+        self.membership.dial_failures.clear();
+        if first {
+            for link in self.member_links() {
+                let wan = self.cluster_at(link) != Some(cluster);
+                self.uploads.add_link(link, wan);
+            }
+        }
+        let ids: Vec<BroadcastId> = self.broadcasts.keys().copied().collect();
+        let now = self.now;
+        for id in ids {
+            self.place_in_swarm(id);
+            self.with_broadcast(id, |broadcast| broadcast.handle_assignment(now));
+        }
+        self.ensure_links();
+        if new_parent != old_parent
+            && let Some(parent) = new_parent
+            && self.link_to(parent).is_some()
+        {
+            self.report(Report::Ready);
+        }
+        self.event(Event::Assigned { cluster, cluster_name });
+    }
+
+    /// The cluster of the member at the other end of a link.
+    pub(super) fn cluster_at(&self, link: LinkId) -> Option<ClusterId> {
+        match self.links.get(&link)?.identity()? {
+            crate::io::PeerIdentity::Member { cluster, .. } => Some(cluster),
+            crate::io::PeerIdentity::Joiner => None,
+        }
+    }
+}
+
+/// The parts of the configuration that a node tells the coordinator.
+struct NodeConfigView {
+    name: String,
+    cluster: Option<String>,
+    addresses: Vec<SocketAddr>,
+}
+
+impl NodeConfigView {
+    fn of(node: &Node) -> NodeConfigView {
+        let config = &node.config;
+        NodeConfigView {
+            name: config.name.clone(),
+            cluster: config.cluster.clone(),
+            addresses: config.addresses.clone(),
+        }
+    }
+}
+
+// ---- The control tree ----
+
+impl Node {
+    /// Dials the peers that this node was told to connect to, where no link is.
+    pub(super) fn ensure_links(&mut self) {
+        for peer in self.membership.told() {
+            let failures = self.membership.dial_failures.get(&peer.node).copied().unwrap_or(0);
+            if failures < DIALS_MAX && !self.has_link_to(peer.node) && !peer.addresses.is_empty() {
+                self.dial(Dial::Member { node: peer.node, addresses: peer.addresses });
+            }
+        }
+    }
+
+    pub(super) fn member_link_up(&mut self, link: LinkId, node: NodeId) {
+        self.membership.dial_failures.remove(&node);
+        if node == COORDINATOR {
+            self.coordinator_reached();
+        }
+        if self.upward_link() == Some(link) {
+            self.report(Report::Ready);
+            self.flush_reports();
+        }
+    }
+
+    pub(super) fn member_link_down(&mut self, node: NodeId) {
+        let was_child = self.membership.children.remove(&node);
+        if self.coordinator.is_some() {
+            if was_child {
+                self.coordination.missing.entry(node).or_insert(self.now);
+            }
+        } else if was_child {
+            self.report(Report::Lost { node });
+        }
+        let parent = self.assignment().and_then(|a| a.parent.as_ref().map(|p| p.node));
+        if parent == Some(node) || (node == COORDINATOR && self.upward_link().is_none()) {
+            self.orphaned();
+        }
+    }
+
+    pub(super) fn dial_failed(&mut self, node: NodeId) {
+        let failures = self.membership.dial_failures.entry(node).or_insert(0);
+        *failures += 1;
+        let given_up = *failures == DIALS_MAX;
+        let parent = self.assignment().and_then(|a| a.parent.as_ref().map(|p| p.node));
+        if node == COORDINATOR && (parent == Some(COORDINATOR) || self.upward_link().is_none()) {
+            self.membership.dial_failures.remove(&node);
+            self.coordinator_unreachable();
+        } else if parent == Some(node) && given_up {
+            self.orphaned();
+        } else if given_up {
+            self.report(Report::Unreachable { node });
+        }
+    }
+
+    /// Without a way up the control tree, a member turns to the coordinator itself.
+    fn orphaned(&mut self) {
+        if self.coordinator.is_none() && self.membership.retry.is_none() {
+            let pause = Duration(RETRY_MIN.0 / 2 + self.random.below(RETRY_MIN.0 as usize) as u64);
+            self.membership.retry = Some((self.now + pause, RETRY_MIN));
+        }
+    }
+
+    /// The link to the parent, or for want of it to the coordinator.
+    fn upward_link(&self) -> Option<LinkId> {
+        let parent = self.assignment()?.parent.as_ref()?.node;
+        self.link_to(parent).or_else(|| self.link_to(COORDINATOR))
+    }
+
+    /// Links along which one frame reaches every node once.
+    pub(super) fn tree_links(&self) -> Vec<LinkId> {
+        let children = self.membership.children.iter().filter_map(|&child| self.link_to(child));
+        self.upward_link().into_iter().chain(children).collect()
+    }
+
+    /// Says something to the coordinator.
+    pub(super) fn report(&mut self, report: Report) {
+        if self.coordinator.is_some() {
+            return self.handle_report(COORDINATOR, report);
+        }
+        let Some(node) = self.id() else { return };
+        let message = signed_message(SignatureDomain::Report, self.config.group, &SignedReport::body(node, &report));
+        let token = self.ask(Pending::SignReport(report));
+        self.outputs.push_back(Output::Sign { token, signer: Signer::Node, message });
+    }
+
+    pub(super) fn report_signed(&mut self, report: Report, signature: Signature) {
+        if let Some(from) = self.id() {
+            self.pass_up(SignedReport { from, report, signature });
+        }
+    }
+
+    fn pass_up(&mut self, report: SignedReport) {
+        self.membership.reports.push(report);
+        let due = self.membership.reports_flushed.map_or(self.now, |at| at + REPORT_INTERVAL);
+        if due <= self.now {
+            self.flush_reports();
+        } else {
+            self.membership.reports_at = Some(due);
+        }
+    }
+
+    fn flush_reports(&mut self) {
+        self.membership.reports_at = None;
+        let Some(link) = self.upward_link() else { return };
+        self.membership.reports_flushed = Some(self.now);
+        let reports = std::mem::take(&mut self.membership.reports);
+        for part in reports.chunks(REPORTS_PER_FRAME) {
+            self.send(link, Frame::Reports { reports: part.to_vec() });
+        }
+    }
+
+    /// Reports of nodes further down.
+    pub(super) fn reports_from(&mut self, link: LinkId, reports: Vec<SignedReport>) {
+        for report in reports {
+            if report.report == Report::Ready && self.member_at(link) == Some(report.from) {
+                self.membership.children.insert(report.from);
+            }
+            if self.coordinator.is_some() {
+                self.verify_report(report);
+            } else if self.membership.reports.len() < crate::limits::NODES_MAX {
+                self.pass_up(report);
+            }
+        }
+    }
+
+    /// A frame on its way down the tree.
+    pub(super) fn routed(&mut self, path: Vec<NodeId>, frame: Vec<u8>) {
+        match path.split_first() {
+            Some((&next, rest)) => {
+                if let Some(link) = self.link_to(next) {
+                    let frame = if rest.is_empty() {
+                        let Ok(frame) = Frame::decode(&frame) else { return };
+                        frame
+                    } else {
+                        Frame::Routed { path: rest.to_vec(), frame }
+                    };
+                    self.send(link, frame);
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+// ---- At the coordinator ----
+
+impl Node {
+    /// A frame of a node that is not a member.
+    pub(super) fn joiner_frame(&mut self, link: LinkId, frame: Frame) {
+        let now = self.now;
+        let Some(coordinator) = &mut self.coordinator else { return };
+        match frame {
+            Frame::Join(join) => coordinator.handle_join(now, link, join),
+            Frame::Probed { rtts_us } => coordinator.handle_probed(now, link, &rtts_us),
+            Frame::Ping { token } => self.send(link, Frame::Pong { token }),
+            Frame::Bye => {}
+            _ => {
+                self.send(link, Frame::Refuse { refusal: Refusal::Invalid });
+                self.drop_peer(link, CloseReason::Violation("sent a member's frame before it was admitted".into()));
+            }
+        }
+        if let Some(coordinator) = &mut self.coordinator {
+            coordinator.handle_timeout(now);
+        }
+        self.drain_coordinator();
+    }
+
+    pub(super) fn drain_coordinator(&mut self) {
+        while let Some(decision) = self.coordinator.as_mut().and_then(|coordinator| coordinator.poll_decision()) {
+            match decision {
+                Decision::Probe { link, leaders } => self.send(link, Frame::Probe { leaders }),
+                Decision::Refuse { link, refusal } => self.send(link, Frame::Refuse { refusal }),
+                Decision::Admit { link, node, key, reason } => {
+                    let joining = Joining { link, since: self.now, reason, admitted: false, held: Vec::new() };
+                    self.coordination.joining.insert(node, joining);
+                    let credential = Credential { group: self.config.group, node, key, expires_unix_s: 0 };
+                    self.outputs.push_back(Output::Certify { credential });
+                }
+                Decision::Assign { assignment } if assignment.node == COORDINATOR => self.apply_assignment(assignment),
+                Decision::Assign { assignment } => {
+                    let bytes = assignment.to_bytes();
+                    let message = signed_message(SignatureDomain::Assignment, self.config.group, &bytes);
+                    let token = self.ask(Pending::SignAssignment(assignment));
+                    self.outputs.push_back(Output::Sign { token, signer: Signer::Authority, message });
+                }
+            }
+        }
+    }
+
+    pub(super) fn certified(&mut self, credential: Credential, signature: Signature, certificate: Vec<u8>) {
+        let node = credential.node;
+        let Some(joining) = self.coordination.joining.get_mut(&node) else { return };
+        joining.admitted = true;
+        let (link, reason) = (joining.link, joining.reason.clone());
+        let held = std::mem::take(&mut joining.held);
+        self.send(link, Frame::Admit { credential, signature, certificate, reason: reason.clone() });
+        held.into_iter().for_each(|frame| self.send(link, frame));
+        if let Some((name, cluster)) = self.describe(node) {
+            self.event(Event::MemberJoined { node, name, cluster, reason });
+        }
+    }
+
+    fn describe(&self, node: NodeId) -> Option<(String, String)> {
+        let coordinator = self.coordinator.as_ref()?;
+        let member = coordinator.member(node)?;
+        Some((member.name.clone(), coordinator.cluster_name(member.cluster)))
+    }
+
+    pub(super) fn assignment_signed(&mut self, assignment: Assignment, signature: Signature) {
+        let node = assignment.node;
+        self.send_to(node, Frame::Assign { assignment, signature });
+    }
+
+    /// Sends a frame to any member: over a link of its own, or down the tree.
+    fn send_to(&mut self, node: NodeId, frame: Frame) {
+        if let Some(link) = self.link_to(node) {
+            return self.send(link, frame);
+        }
+        if let Some(joining) = self.coordination.joining.get_mut(&node) {
+            if !joining.admitted {
+                return joining.held.push(frame);
+            }
+            let link = joining.link;
+            return self.send(link, frame);
+        }
+        let Some(path) = self.coordinator.as_ref().map(|coordinator| coordinator.path_to(node)) else { return };
+        if let Some((&first, rest)) = path.split_first()
+            && let Some(link) = self.link_to(first)
+        {
+            self.send(link, Frame::Routed { path: rest.to_vec(), frame: frame.encode() });
+        }
+    }
+
+    fn verify_report(&mut self, report: SignedReport) {
+        let Some(member) = self.coordinator.as_ref().and_then(|c| c.member(report.from)) else { return };
+        let body = SignedReport::body(report.from, &report.report);
+        let message = signed_message(SignatureDomain::Report, self.config.group, &body);
+        let checks = vec![Check { key: Some(member.key), message, signature: report.signature }];
+        let token = self.ask(Pending::VerifyReport(report));
+        self.outputs.push_back(Output::Verify { token, checks });
+    }
+
+    pub(super) fn report_verified(&mut self, report: SignedReport, valid: bool) {
+        if valid {
+            self.handle_report(report.from, report.report);
+        }
+    }
+
+    fn handle_report(&mut self, from: NodeId, report: Report) {
+        self.coordination.missing.remove(&from);
+        match report {
+            Report::Ready => self.member_ready(from),
+            Report::Lost { node } => {
+                let known = self.coordinator.as_ref().is_some_and(|c| c.member(node).is_some());
+                if known && self.link_to(node).is_none() {
+                    self.coordination.missing.entry(node).or_insert(self.now);
+                }
+            }
+            Report::Unreachable { node } => {
+                if let Some(coordinator) = &mut self.coordinator {
+                    coordinator.handle_unreachable(from, node);
+                }
+                self.drain_coordinator();
+            }
+            Report::Result(result) => self.node_result(from, result),
+            Report::Progress { broadcast, pieces } => self.event(Event::Progress { broadcast, node: from, pieces }),
+        }
+    }
+
+    fn member_ready(&mut self, node: NodeId) {
+        self.coordination.joining.remove(&node);
+        let direct = self.link_to(node).is_some() && self.membership.children.contains(&node);
+        let Some(coordinator) = &mut self.coordinator else { return };
+        // A node that turns to the coordinator although its place is elsewhere has lost its parent.
+        if direct && coordinator.path_to(node) != [node] {
+            coordinator.handle_orphan(node);
+        }
+        self.drain_coordinator();
+    }
+
+    fn node_result(&mut self, from: NodeId, result: NodeResult) {
+        let broadcast = result.broadcast;
+        let (name, cluster) = self.describe(from).unwrap_or_else(|| (from.to_string(), String::new()));
+        let complete = result.outcome.is_ok();
+        self.coordination.results.entry(broadcast).or_default().insert(from, complete);
+        self.event(Event::Result { node: from, name, cluster, result });
+        self.release_if_over(broadcast);
+    }
+
+    /// Says how many receivers must be complete before a broadcast is over.
+    pub fn require_receivers(&mut self, now: Time, broadcast: BroadcastId, receivers: u32) {
+        self.set_now(now);
+        self.coordination.receivers.insert(broadcast, receivers);
+    }
+
+    /// A broadcast is over when the root has given out everything and every member has its result.
+    pub(super) fn release_if_over(&mut self, broadcast: BroadcastId) {
+        let Some(coordinator) = &self.coordinator else { return };
+        let Some(results) = self.coordination.results.get(&broadcast) else { return };
+        let complete = results.iter().filter(|&(node, &ok)| ok && *node != broadcast.root).count();
+        let required = self.coordination.receivers.get(&broadcast).copied().unwrap_or(1).max(1) as usize;
+        let all = coordinator.members().all(|node| node == broadcast.root || results.contains_key(&node));
+        let root_done = broadcast.root != COORDINATOR
+            || self.broadcasts.get(&broadcast).is_some_and(|b| b.phase == crate::broadcast::Phase::Complete);
+        let told = self.coordination.released.get(&broadcast).copied().unwrap_or(0);
+        if all && root_done && complete >= required && complete > told {
+            self.coordination.released.insert(broadcast, complete);
+            self.sign_release(broadcast);
+        }
+    }
+
+    /// Gives up members that stay out of sight, and admitted nodes that never took their place.
+    pub(super) fn look_after_members(&mut self) {
+        let now = self.now;
+        let late = self.coordination.joining.iter().filter(|(_, joining)| now.since(joining.since) >= READY_PATIENCE);
+        let missing = self.coordination.missing.iter().filter(|&(_, &since)| now.since(since) >= LOST_GRACE);
+        let lost: Vec<NodeId> = late.map(|(&n, _)| n).chain(missing.map(|(&n, _)| n)).collect();
+        for node in lost {
+            self.coordination.joining.remove(&node);
+            self.coordination.missing.remove(&node);
+            let described = self.describe(node);
+            let Some(coordinator) = &mut self.coordinator else { return };
+            if coordinator.handle_lost(node) {
+                let name = described.map(|(name, _)| name).unwrap_or_default();
+                self.event(Event::MemberLost { node, name });
+            }
+            self.drain_coordinator();
+            let broadcasts: Vec<BroadcastId> = self.coordination.results.keys().copied().collect();
+            broadcasts.into_iter().for_each(|broadcast| self.release_if_over(broadcast));
+        }
+    }
+
+    /// A member says that it leaves.
+    pub(super) fn member_leaves(&mut self, link: LinkId) {
+        let Some(node) = self.member_at(link) else { return };
+        if self.coordinator.is_some() && self.membership.children.contains(&node) {
+            // Waiting for its return is in vain.
+            self.coordination.missing.insert(node, Time::ZERO);
+        }
+        self.link_down(link);
+        self.look_after_members();
+    }
+
+    /// No node is admitted any more.
+    pub fn close_admission(&mut self) {
+        if let Some(coordinator) = &mut self.coordinator {
+            coordinator.close();
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Links of a node: coming up, going down, signs of life.
+
+use crate::flow::upload::Upload;
+use crate::io::{CloseReason, Dial, Event, Output, PeerIdentity};
+use crate::limits::{LINKS_MAX, PING_INTERVAL, SILENCE_MAX};
+use crate::time::{Duration, Time};
+use crate::units::{BroadcastId, LinkId, NodeId};
+use crate::wire::frame::{Frame, Hello};
+
+use super::Node;
+
+/// Links beyond the limit of peers, for nodes that are being admitted: each lasts for a few round trips.
+pub(super) const LINKS_SPARE: usize = 64;
+/// A dial that has not succeeded for this long is given up.
+const DIAL_PATIENCE: Duration = SILENCE_MAX;
+
+/// One link.
+#[derive(Debug)]
+pub(super) struct Link {
+    /// Whom this node dials, while the link is not up and to know who made it.
+    dial: Option<Dial>,
+    identity: Option<PeerIdentity>,
+    heard_at: Time,
+    pinged_at: Option<Time>,
+    rtt_min: Option<Duration>,
+}
+
+impl Link {
+    pub(super) fn accepted(now: Time) -> Link {
+        Link { dial: None, identity: None, heard_at: now, pinged_at: None, rtt_min: None }
+    }
+
+    fn dialled(now: Time, dial: Dial) -> Link {
+        Link { dial: Some(dial), ..Link::accepted(now) }
+    }
+
+    pub(super) fn heard(&mut self, now: Time) {
+        self.heard_at = now;
+    }
+
+    pub(super) fn identity(&self) -> Option<PeerIdentity> {
+        self.identity
+    }
+
+    /// The member at the other end, once the link is up; none for a link that only serves to be admitted.
+    pub(super) fn member(&self) -> Option<NodeId> {
+        match (self.identity, &self.dial) {
+            (Some(PeerIdentity::Member { .. }), Some(Dial::Join { .. })) => None,
+            (Some(PeerIdentity::Member { node, .. }), _) => Some(node),
+            _ => None,
+        }
+    }
+
+    /// The member that this link leads to or will lead to.
+    fn target(&self) -> Option<NodeId> {
+        match &self.dial {
+            Some(Dial::Member { node, .. }) => Some(*node),
+            _ => self.member(),
+        }
+    }
+}
+
+impl Node {
+    pub(super) fn new_link_id(&mut self) -> LinkId {
+        let link = LinkId(self.next_link);
+        self.next_link += 1;
+        link
+    }
+
+    /// The link to a member that is up.
+    pub(super) fn link_to(&self, node: NodeId) -> Option<LinkId> {
+        self.links.iter().find(|(_, link)| link.member() == Some(node)).map(|(&id, _)| id)
+    }
+
+    /// Whether a link to a member is up or being made.
+    pub(super) fn has_link_to(&self, node: NodeId) -> bool {
+        self.links.values().any(|link| link.target() == Some(node))
+    }
+
+    /// Links to members that are up.
+    pub(super) fn member_links(&self) -> Vec<LinkId> {
+        self.links.iter().filter(|(_, link)| link.member().is_some()).map(|(&id, _)| id).collect()
+    }
+
+    pub(super) fn member_at(&self, link: LinkId) -> Option<NodeId> {
+        self.links.get(&link)?.member()
+    }
+
+    /// Makes a link.
+    pub(super) fn dial(&mut self, dial: Dial) -> LinkId {
+        let link = self.new_link_id();
+        self.links.insert(link, Link::dialled(self.now, dial.clone()));
+        self.outputs.push_back(Output::Connect { link, dial });
+        link
+    }
+
+    pub(super) fn link_up(&mut self, link: LinkId, identity: PeerIdentity, hello: &Hello) {
+        if !self.links.contains_key(&link) {
+            return;
+        }
+        if hello.group != self.config.group {
+            return self.close(link, CloseReason::Violation("belongs to another group".into()));
+        }
+        match identity {
+            PeerIdentity::Joiner if self.coordinator.is_none() => {
+                return self.close(link, CloseReason::Violation("asks a node to be admitted that cannot".into()));
+            }
+            PeerIdentity::Member { node, .. } => {
+                if let Some(reason) = self.reason_against(link, node) {
+                    return self.close(link, reason);
+                }
+            }
+            PeerIdentity::Joiner => {}
+        }
+        let state = self.links.get_mut(&link).expect("looked up above");
+        state.identity = Some(identity);
+        state.heard_at = self.now;
+        let joining = matches!(state.dial, Some(Dial::Join { .. }));
+        match identity {
+            PeerIdentity::Member { node, cluster } if !joining => {
+                self.uploads.add_link(link, self.assignment().is_some_and(|a| a.cluster != cluster));
+                self.ping(link);
+                self.member_link_up(link, node);
+                self.greet_broadcasts(link);
+            }
+            _ if joining => self.join_link_up(link),
+            _ => {}
+        }
+    }
+
+    /// Why a link to a member, just up, should not stay. Of two links between the same nodes, both keep the one that
+    /// the lower node made; of two made by the same node, the later one.
+    fn reason_against(&mut self, link: LinkId, node: NodeId) -> Option<CloseReason> {
+        if self.id() == Some(node) {
+            return Some(CloseReason::Violation("is this node itself".into()));
+        }
+        let other = self.links.iter().find(|&(&id, state)| id != link && state.member() == Some(node));
+        let Some((&other, state)) = other else {
+            let up = self.links.values().filter(|state| state.member().is_some()).count();
+            return (up >= LINKS_MAX).then_some(CloseReason::Full);
+        };
+        let own = self.id().unwrap_or(NodeId(u32::MAX));
+        let made_by = |dialled: bool| if dialled { own } else { node };
+        let (older, newer) = (made_by(state.dial.is_some()), made_by(self.links[&link].dial.is_some()));
+        if older < newer {
+            return Some(CloseReason::Duplicate);
+        }
+        self.close(other, CloseReason::Duplicate);
+        None
+    }
+
+    pub(super) fn link_down(&mut self, link: LinkId) {
+        let Some(state) = self.links.remove(&link) else { return };
+        self.forget_link(link);
+        match (state.member(), state.dial) {
+            (_, Some(Dial::Join { .. })) => self.join_link_down(),
+            (Some(node), _) => self.member_link_down(node),
+            (None, Some(Dial::Member { node, .. })) => self.dial_failed(node),
+            (None, None) => {
+                if let Some(coordinator) = &mut self.coordinator {
+                    coordinator.handle_joiner_gone(link);
+                }
+            }
+        }
+    }
+
+    /// Closes a link; what hangs on it learns of it as if it had gone by itself.
+    pub(super) fn close(&mut self, link: LinkId, reason: CloseReason) {
+        if let Some(state) = self.links.remove(&link) {
+            self.forget_link(link);
+            let silent = matches!(reason, CloseReason::Silent(_));
+            self.outputs.push_back(Output::Close { link, reason });
+            if let (Some(node), true) = (state.member(), silent) {
+                self.member_link_down(node);
+            } else if let (None, Some(Dial::Member { node, .. })) = (state.member(), state.dial) {
+                self.dial_failed(node);
+            }
+        }
+    }
+
+    fn forget_link(&mut self, link: LinkId) {
+        self.uploads.remove_link(link);
+        let now = self.now;
+        let ids: Vec<BroadcastId> = self.broadcasts.keys().copied().collect();
+        for id in ids {
+            self.with_broadcast(id, |broadcast| broadcast.handle_peer_down(now, link));
+        }
+        self.unverified.values_mut().for_each(|entry| {
+            entry.links.remove(&link);
+        });
+        self.drain_uploads();
+    }
+
+    /// Drops a peer that broke the protocol, and says so.
+    pub(super) fn drop_peer(&mut self, link: LinkId, reason: CloseReason) {
+        let node = self.member_at(link);
+        self.event(Event::PeerDropped { node, reason: reason.clone() });
+        self.close(link, reason);
+        if let Some(node) = node {
+            self.member_link_down(node);
+        }
+    }
+
+    /// Asks for signs of life, and gives up whom nothing is heard of.
+    pub(super) fn look_after_links(&mut self) {
+        let now = self.now;
+        let ids: Vec<LinkId> = self.links.keys().copied().collect();
+        for id in ids {
+            let Some(link) = self.links.get(&id) else { continue };
+            let silence = now.since(link.heard_at);
+            let limit = if link.identity.is_none() { DIAL_PATIENCE } else { SILENCE_MAX };
+            if silence >= limit {
+                let node = link.target();
+                let reason = CloseReason::Silent(silence);
+                self.event(Event::PeerDropped { node, reason: reason.clone() });
+                self.close(id, reason);
+            } else if link.member().is_some() && link.pinged_at.is_none_or(|at| now.since(at) >= PING_INTERVAL) {
+                self.ping(id);
+            }
+        }
+    }
+
+    fn ping(&mut self, link: LinkId) {
+        if let Some(state) = self.links.get_mut(&link) {
+            state.pinged_at = Some(self.now);
+            let token = self.now.0;
+            self.send(link, Frame::Ping { token });
+        }
+    }
+
+    pub(super) fn pong(&mut self, link: LinkId, token: u64) {
+        let now = self.now;
+        let Some(state) = self.links.get_mut(&link) else { return };
+        if token > now.0 {
+            return self.drop_peer(link, CloseReason::Violation("answered a ping that was never sent".into()));
+        }
+        let rtt = now.since(Time(token));
+        state.rtt_min = Some(state.rtt_min.map_or(rtt, |min| min.min(rtt)));
+        for broadcast in self.broadcasts.values_mut() {
+            broadcast.handle_rtt(link, rtt);
+        }
+    }
+
+    /// Shortest round-trip time seen on a link.
+    pub(super) fn rtt_of(&self, link: LinkId) -> Option<Duration> {
+        self.links.get(&link)?.rtt_min
+    }
+
+    /// Hands the driver the next parts of pieces to send.
+    pub(super) fn drain_uploads(&mut self) {
+        while let Some((link, Upload { broadcast, piece, range })) = self.uploads.poll() {
+            self.outputs.push_back(Output::SendPayload { link, broadcast, piece, range });
+        }
+    }
+}

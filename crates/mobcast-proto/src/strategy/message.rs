@@ -1,0 +1,92 @@
+//! Messages between the strategies of two nodes, beyond what every strategy needs (have, request, cancel, payload).
+
+use crate::content::have::{Run, read_runs, write_runs};
+use crate::content::slots::SlotSet;
+use crate::wire::codec::{DecodeError, Reader, Writer};
+
+/// One message of a strategy to the same strategy on a peer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum StrategyMessage {
+    /// Tell me of the pieces of these slots, and of these single pieces, when you have them.
+    Interest {
+        /// Slots; replaces what was said before.
+        slots: SlotSet,
+        /// Single pieces; added to what was said before.
+        pieces: Vec<Run>,
+    },
+    /// Fetch the pieces of these slots from me first; others of my peers fetch the rest.
+    Share {
+        /// Slots; replaces what was said before.
+        slots: SlotSet,
+    },
+    /// How much of the sender's share is left, for those who look for work.
+    Backlog {
+        /// Pieces of its share that it has not asked anybody for.
+        unrequested: u32,
+        /// Its import rate, bytes per second.
+        rate_bytes_per_s: u64,
+    },
+    /// Give me some of your share.
+    Steal {
+        /// The thief's import rate, bytes per second.
+        rate_bytes_per_s: u64,
+        /// Pieces that it would take at most.
+        pieces_max: u32,
+    },
+    /// These pieces of my share are yours; none if nothing is left to give.
+    Grant {
+        /// The pieces.
+        pieces: Vec<Run>,
+    },
+    /// I do not serve you for the time being.
+    Choke,
+    /// I serve you.
+    Unchoke,
+}
+
+impl StrategyMessage {
+    /// Writes the message.
+    pub fn write(&self, w: &mut Writer) {
+        match self {
+            StrategyMessage::Interest { slots, pieces } => {
+                w.u8(0);
+                slots.write(w);
+                write_runs(w, pieces);
+            }
+            StrategyMessage::Share { slots } => {
+                w.u8(1);
+                slots.write(w);
+            }
+            StrategyMessage::Backlog { unrequested, rate_bytes_per_s } => {
+                w.u8(2).varint(u64::from(*unrequested)).varint(*rate_bytes_per_s);
+            }
+            StrategyMessage::Steal { rate_bytes_per_s, pieces_max } => {
+                w.u8(3).varint(*rate_bytes_per_s).varint(u64::from(*pieces_max));
+            }
+            StrategyMessage::Grant { pieces } => {
+                w.u8(4);
+                write_runs(w, pieces);
+            }
+            StrategyMessage::Choke => {
+                w.u8(5);
+            }
+            StrategyMessage::Unchoke => {
+                w.u8(6);
+            }
+        }
+    }
+
+    /// Reads what [`StrategyMessage::write`] wrote.
+    pub fn read(r: &mut Reader<'_>) -> Result<StrategyMessage, DecodeError> {
+        Ok(match r.u8()? {
+            0 => StrategyMessage::Interest { slots: SlotSet::read(r)?, pieces: read_runs(r)? },
+            1 => StrategyMessage::Share { slots: SlotSet::read(r)? },
+            2 => StrategyMessage::Backlog { unrequested: r.varint_u32("backlog")?, rate_bytes_per_s: r.varint()? },
+            3 => StrategyMessage::Steal { rate_bytes_per_s: r.varint()?, pieces_max: r.varint_u32("pieces to steal")? },
+            4 => StrategyMessage::Grant { pieces: read_runs(r)? },
+            5 => StrategyMessage::Choke,
+            6 => StrategyMessage::Unchoke,
+            value => return Err(DecodeError::Unknown { what: "strategy message", value: u64::from(value) }),
+        })
+    }
+}

@@ -1,0 +1,549 @@
+//! `mob`: the nodes of a cluster work together as one. Each member imports its share from other clusters and all swap
+//! locally. The idea is MOB's (den Burger and Kielmann, HPDC 2007); what differs mends its weaknesses:
+//!
+//! 1. any idle WAN link takes a random useful piece (Massoulié et al., INFOCOM 2007) instead of a planned one;
+//! 2. shares are sets of slots, which only prevent duplicates;
+//! 3. an idle member steals from the local peer that would need longest, also what that one has asked for already;
+//! 4. windows follow rate × RTT (`flow::window`);
+//! 5. the root's cluster gives each piece out once before it gives any out twice: each piece has a *designated* first
+//!    importer among the other clusters, by hash. A cluster asks for its own pieces in ascending order of the hash,
+//!    and helps itself to others' pieces from their far end, so that fast and slow clusters meet in the middle;
+//! 6. near the end, a piece that a slow peer has not delivered is taken over by a faster one, local ones first.
+//!
+//! `docs/strategies/mob.md` tells the whole story.
+
+use std::collections::BTreeMap;
+
+use crate::content::have::{HaveSet, Run, bits_of, runs_of};
+use crate::content::slots::{SlotSet, slot_of};
+use crate::fetch::picker::pick;
+use crate::fetch::swarm::Swarm;
+use crate::limits::SLOTS;
+use crate::random::mix2;
+use crate::strategy::message::StrategyMessage;
+use crate::strategy::{Strategy, StrategyEvent};
+use crate::time::{Duration, Time};
+use crate::units::{ClusterId, LinkId, PieceIndex};
+
+/// How often a node tells its local peers how much of its share is left, and looks for stuck pieces.
+const TICK: Duration = Duration::from_millis(200);
+/// Without a stored piece for this long, a node asks other clusters also for what is not its share.
+const STUCK_AFTER: Duration = Duration::from_secs(2);
+/// A steal that is not answered within this is forgotten.
+const STEAL_PATIENCE: Duration = Duration::from_secs(1);
+/// Pieces asked of other clusters at a time by a stuck node.
+const STUCK_PIECES: usize = 16;
+/// Peers asked for the same piece at the same time, at most.
+const SOURCES_MAX: usize = 2;
+/// A piece changes its source only if the other one would have it in less than this fraction of the time.
+const TAKE_OVER_FACTOR: u64 = 2;
+
+/// The strategy's state at one node.
+#[derive(Default)]
+pub struct Mob {
+    /// Pieces of the share that nobody in the cluster has and this node has not asked for.
+    todo: HaveSet,
+    /// Pieces that this node is to import although they are not in its slots.
+    stolen: HaveSet,
+    /// Pieces of its slots that it gave to a local peer.
+    given: BTreeMap<PieceIndex, LinkId>,
+    /// What peers in other clusters want to hear of.
+    interests: BTreeMap<LinkId, Interest>,
+    /// What local peers have left of their shares.
+    backlogs: BTreeMap<LinkId, (u32, u64)>,
+    /// The part of the object that the root wants this node to fetch from it first.
+    root_share: Option<(LinkId, SlotSet)>,
+    stealing: Option<(LinkId, Time)>,
+    backlog_told: Option<(u32, u64)>,
+    last_stored: Time,
+    /// Set while the node is asking beyond its share.
+    stuck: bool,
+}
+
+#[derive(Default)]
+struct Interest {
+    slots: SlotSet,
+    pieces: HaveSet,
+}
+
+impl Strategy for Mob {
+    fn handle(&mut self, event: StrategyEvent<'_>, swarm: &mut Swarm) {
+        match event {
+            StrategyEvent::Started => self.start(swarm),
+            StrategyEvent::PeerUp(peer) => self.peer_up(swarm, peer),
+            StrategyEvent::PeerDown(peer) => self.peer_down(swarm, peer),
+            StrategyEvent::Have { peer, pieces } => self.peer_has(swarm, peer, pieces),
+            StrategyEvent::PiecesKnown(run) => {
+                run.pieces().for_each(|piece| self.consider(swarm, piece));
+                self.fill_all(swarm);
+            }
+            StrategyEvent::PieceStored(piece) => self.stored(swarm, piece),
+            StrategyEvent::PieceWrong(piece) | StrategyEvent::RequestRejected { piece, .. } => {
+                self.consider(swarm, piece);
+                self.fill_all(swarm);
+            }
+            StrategyEvent::PieceWanted { .. } => {}
+            StrategyEvent::LinkMeasured(peer) => self.fill(swarm, peer),
+            StrategyEvent::Message { peer, message } => self.message(swarm, peer, message),
+            StrategyEvent::Timeout => self.tick(swarm),
+            StrategyEvent::AssignmentChanged => self.assignment_changed(swarm),
+        }
+    }
+
+    fn check_invariants(&self, swarm: &Swarm) {
+        for piece in self.todo.iter() {
+            assert!(swarm.is_missing(piece), "{piece} is to be imported and was asked for already");
+            assert!(piece.0 < swarm.known(), "{piece} is to be imported and not known");
+        }
+    }
+}
+
+// ---- Events ----
+
+impl Mob {
+    fn start(&mut self, swarm: &mut Swarm) {
+        self.last_stored = swarm.now();
+        (0..swarm.known()).for_each(|piece| self.consider(swarm, PieceIndex(piece)));
+        swarm.wake_at(swarm.now() + TICK);
+    }
+
+    fn peer_up(&mut self, swarm: &mut Swarm, peer: LinkId) {
+        let Some(local) = swarm.peer(peer).map(|p| p.local) else { return };
+        if local {
+            let pieces: Vec<PieceIndex> = swarm.have().iter().collect();
+            pieces.into_iter().for_each(|piece| swarm.announce(peer, piece));
+            self.divide_among_local_peers(swarm);
+        } else {
+            self.tell_interest(swarm, peer);
+        }
+    }
+
+    fn peer_down(&mut self, swarm: &mut Swarm, peer: LinkId) {
+        self.interests.remove(&peer);
+        self.backlogs.remove(&peer);
+        self.stealing = self.stealing.filter(|&(victim, _)| victim != peer);
+        self.root_share = self.root_share.take().filter(|&(root, _)| root != peer);
+        let back: Vec<PieceIndex> = self.given.iter().filter(|&(_, &p)| p == peer).map(|(&piece, _)| piece).collect();
+        for piece in back {
+            self.given.remove(&piece);
+        }
+        // Whatever was asked of the lost peer, or given to it, may be this node's to import again.
+        (0..swarm.known()).for_each(|piece| self.consider(swarm, PieceIndex(piece)));
+        self.divide_among_local_peers(swarm);
+        self.fill_all(swarm);
+    }
+
+    fn peer_has(&mut self, swarm: &mut Swarm, peer: LinkId, runs: &[Run]) {
+        if swarm.peer(peer).is_some_and(|p| p.local) {
+            for piece in runs.iter().flat_map(|run| run.pieces()) {
+                self.todo.remove(piece);
+                self.given.remove(&piece);
+                self.abandon_import(swarm, piece);
+            }
+        }
+        self.fill(swarm, peer);
+    }
+
+    /// Somebody in the cluster has a piece that this node is importing: unless it is nearly here, it comes from there.
+    fn abandon_import(&self, swarm: &mut Swarm, piece: PieceIndex) {
+        let Some(open) = swarm.open_piece(piece) else { return };
+        if open.received_bytes() > open.len() / 2 {
+            return;
+        }
+        let wan = |link: &LinkId| swarm.peer(*link).is_some_and(|p| !p.local);
+        let links: Vec<LinkId> = open.parts.iter().map(|part| part.peer).filter(wan).collect();
+        links.into_iter().for_each(|link| swarm.cancel(link, piece));
+    }
+
+    fn stored(&mut self, swarm: &mut Swarm, piece: PieceIndex) {
+        self.last_stored = swarm.now();
+        self.stuck = false;
+        self.todo.remove(piece);
+        self.stolen.remove(piece);
+        self.given.remove(&piece);
+        let slot = slot_of(swarm.id, piece);
+        for link in swarm.links() {
+            let wants = |interest: &Interest| interest.slots.contains(slot) || interest.pieces.contains(piece);
+            let local = swarm.peer(link).is_some_and(|p| p.local);
+            if local || self.interests.get(&link).is_some_and(wants) {
+                swarm.announce(link, piece);
+            }
+        }
+        if swarm.was_crowded() {
+            self.fill_all(swarm);
+        }
+    }
+
+    fn message(&mut self, swarm: &mut Swarm, peer: LinkId, message: &StrategyMessage) {
+        match message {
+            StrategyMessage::Interest { slots, pieces } => self.peer_is_interested(swarm, peer, slots, pieces),
+            StrategyMessage::Share { slots } => {
+                if swarm.peer(peer).is_some_and(|p| p.node == swarm.id.root) {
+                    self.root_share = Some((peer, slots.clone()));
+                    self.fill(swarm, peer);
+                }
+            }
+            StrategyMessage::Backlog { unrequested, rate_bytes_per_s } => {
+                self.backlogs.insert(peer, (*unrequested, *rate_bytes_per_s));
+                self.fill_global(swarm);
+            }
+            StrategyMessage::Steal { rate_bytes_per_s, pieces_max } => {
+                self.give(swarm, peer, *rate_bytes_per_s, *pieces_max);
+            }
+            StrategyMessage::Grant { pieces } => self.take(swarm, peer, pieces),
+            StrategyMessage::Choke | StrategyMessage::Unchoke => {}
+        }
+    }
+
+    fn peer_is_interested(&mut self, swarm: &mut Swarm, peer: LinkId, slots: &SlotSet, pieces: &[Run]) {
+        let interest = self.interests.entry(peer).or_default();
+        let before = std::mem::replace(&mut interest.slots, slots.clone());
+        let mut news: Vec<PieceIndex> = Vec::new();
+        for piece in pieces.iter().flat_map(|run| run.pieces()) {
+            interest.pieces.insert(piece);
+            if swarm.have().contains(piece) {
+                news.push(piece);
+            }
+        }
+        let gained = |slot: usize| slots.contains(slot) && !before.contains(slot);
+        news.extend(swarm.have().iter().filter(|&piece| gained(slot_of(swarm.id, piece))));
+        news.into_iter().for_each(|piece| swarm.announce(peer, piece));
+    }
+
+    fn assignment_changed(&mut self, swarm: &mut Swarm) {
+        let pieces: Vec<PieceIndex> = self.todo.iter().collect();
+        for piece in pieces {
+            if !self.is_mine(swarm, piece) {
+                self.todo.remove(piece);
+            }
+        }
+        (0..swarm.known()).for_each(|piece| self.consider(swarm, PieceIndex(piece)));
+        for link in swarm.links() {
+            if swarm.peer(link).is_some_and(|p| !p.local) {
+                self.tell_interest(swarm, link);
+            }
+        }
+        self.fill_all(swarm);
+    }
+
+    fn tick(&mut self, swarm: &mut Swarm) {
+        if self.stealing.is_some_and(|(_, since)| swarm.now().since(since) > STEAL_PATIENCE) {
+            self.stealing = None;
+        }
+        if swarm.is_complete() {
+            return;
+        }
+        swarm.wake_at(swarm.now() + TICK);
+        self.tell_backlog(swarm);
+        self.help_if_stuck(swarm);
+        self.fill_all(swarm);
+    }
+}
+
+// ---- Shares ----
+
+impl Mob {
+    /// Whether this node is the one of its cluster that imports a piece.
+    fn is_mine(&self, swarm: &Swarm, piece: PieceIndex) -> bool {
+        let own = swarm.standing.slots.contains(slot_of(swarm.id, piece)) && !self.given.contains_key(&piece);
+        (own || self.stolen.contains(piece)) && !swarm.in_root_cluster()
+    }
+
+    /// Puts a piece on the list of those to import, if it belongs there.
+    fn consider(&mut self, swarm: &Swarm, piece: PieceIndex) {
+        if piece.0 < swarm.known()
+            && swarm.is_missing(piece)
+            && swarm.local_copies(piece) == 0
+            && self.is_mine(swarm, piece)
+        {
+            self.todo.insert(piece);
+        }
+    }
+
+    /// Tells a peer in another cluster which pieces it should announce.
+    fn tell_interest(&self, swarm: &mut Swarm, peer: LinkId) {
+        let slots = if swarm.in_root_cluster() { SlotSet::none() } else { swarm.standing.slots.clone() };
+        swarm.tell(peer, StrategyMessage::Interest { slots, pieces: self.stolen.runs() });
+    }
+
+    /// The root has its local peers fetch different parts from it, so that each part leaves it once first.
+    fn divide_among_local_peers(&self, swarm: &mut Swarm) {
+        if swarm.standing.node != swarm.id.root {
+            return;
+        }
+        let peers: Vec<LinkId> = swarm.peers().filter(|(_, p)| p.local).map(|(link, _)| link).collect();
+        for (i, &peer) in peers.iter().enumerate() {
+            let mut slots = SlotSet::none();
+            (i..SLOTS).step_by(peers.len()).for_each(|slot| slots.insert(slot));
+            swarm.tell(peer, StrategyMessage::Share { slots });
+        }
+    }
+
+    /// The first importer of a piece from the root's cluster: highest random weight (Thaler and Ravishankar, 1998).
+    fn designated(swarm: &Swarm, piece: PieceIndex) -> Option<ClusterId> {
+        let others = swarm.standing.clusters.iter().filter(|&&c| c != swarm.standing.root_cluster);
+        others.copied().max_by_key(|cluster| mix2(u64::from(piece.0), u64::from(cluster.0) + 1))
+    }
+}
+
+// ---- Asking ----
+
+impl Mob {
+    fn fill_all(&mut self, swarm: &mut Swarm) {
+        // Links to other clusters first: what they bring is what everybody waits for.
+        let mut links: Vec<(bool, LinkId)> = swarm.peers().map(|(link, peer)| (peer.local, link)).collect();
+        links.sort_unstable();
+        links.into_iter().for_each(|(_, link)| self.fill(swarm, link));
+    }
+
+    fn fill_global(&mut self, swarm: &mut Swarm) {
+        let links: Vec<LinkId> = swarm.peers().filter(|(_, p)| !p.local).map(|(link, _)| link).collect();
+        links.into_iter().for_each(|link| self.fill(swarm, link));
+    }
+
+    /// Asks a peer for pieces until its window is full.
+    fn fill(&mut self, swarm: &mut Swarm, link: LinkId) {
+        while swarm.has_room(link) {
+            let local = swarm.peer(link).is_some_and(|p| p.local);
+            let piece = if local { self.pick_local(swarm, link) } else { self.pick_global(swarm, link) };
+            let Some(piece) = piece else {
+                self.idle(swarm, link, local);
+                return;
+            };
+            self.todo.remove(piece);
+            if !swarm.request(link, piece) {
+                return;
+            }
+        }
+    }
+
+    fn pick_global(&self, swarm: &mut Swarm, link: LinkId) -> Option<PieceIndex> {
+        let mut random = swarm.random.clone();
+        let peer = swarm.peer(link)?;
+        let own = swarm.standing.cluster;
+        let from_root = peer.cluster == swarm.standing.root_cluster;
+        let score = |piece: PieceIndex| {
+            if piece.0 < swarm.index_pieces() {
+                return 0;
+            }
+            let mine = Mob::designated(swarm, piece) == Some(own);
+            let order = mix2(u64::from(piece.0), 0) >> 8;
+            let exported = || swarm.peers().filter(|(_, p)| !p.local && p.have.contains(piece)).count() as u64 - 1;
+            match (from_root, mine) {
+                // Own pieces in order, then what no other cluster is known to have, from the far end.
+                (true, true) => order,
+                (true, false) => (1 + exported().min(100)) << 56 | ((u64::MAX >> 8) - order),
+                // What this cluster has to fetch from the root's may wait, the rest comes rarest first.
+                (false, false) => swarm_copies(swarm, piece),
+                (false, true) => 1 << 32 | swarm_copies(swarm, piece),
+            }
+        };
+        let candidates = |index: usize| self.todo.word(index) & peer.have.word(index);
+        let piece = pick(&mut random, self.todo.word_count(), candidates, score);
+        swarm.random = random;
+        piece
+    }
+
+    fn pick_local(&self, swarm: &mut Swarm, link: LinkId) -> Option<PieceIndex> {
+        let mut random = swarm.random.clone();
+        let peer = swarm.peer(link)?;
+        let share = self.root_share.as_ref().filter(|(root, _)| *root == link).map(|(_, slots)| slots);
+        let index = swarm.index_pieces();
+        let needed = |slot: usize| self.interests.values().any(|interest| interest.slots.contains(slot));
+        let score = |piece: PieceIndex| {
+            if piece.0 < index {
+                return 0;
+            }
+            let slot = slot_of(swarm.id, piece);
+            let others_turn = share.is_some_and(|slots| !slots.contains(slot));
+            let wanted_elsewhere = swarm.in_root_cluster() && needed(slot);
+            let copies = u64::from(swarm.local_copies(piece));
+            1 + (u64::from(others_turn) << 32 | u64::from(!wanted_elsewhere) << 31 | copies)
+        };
+        let words = peer.have.word_count();
+        let known = (swarm.known() as usize).div_ceil(64);
+        let candidates = |i: usize| peer.have.word(i) & swarm.missing_word(i) & known_mask(swarm.known(), i);
+        let piece = pick(&mut random, words.min(known), candidates, score);
+        swarm.random = random;
+        piece
+    }
+
+    /// A link has room and nothing new to bring.
+    fn idle(&mut self, swarm: &mut Swarm, link: LinkId, local: bool) {
+        if !self.take_over(swarm, link, local) && !local && self.todo.is_empty() {
+            self.steal(swarm);
+        }
+    }
+
+    /// Takes a piece over from a source that would need much longer. From a local peer the piece may come twice; a
+    /// source in another cluster is asked only for the rest, after the first one was told to stop.
+    fn take_over(&mut self, swarm: &mut Swarm, link: LinkId, local: bool) -> bool {
+        let Some(peer) = swarm.peer(link) else { return false };
+        let slowest = swarm
+            .open()
+            .filter(|(piece, open)| {
+                peer.have.contains(*piece)
+                    && !open.parts.is_empty()
+                    && open.parts.len() < SOURCES_MAX
+                    && open.parts.iter().all(|part| part.peer != link)
+            })
+            .filter_map(|(piece, open)| {
+                let source = swarm.peer(open.parts[0].peer)?;
+                let missing = u64::from(open.len() - open.received_bytes());
+                let theirs = source.window.time_to_receive(0);
+                let ours = peer.window.time_to_receive(missing);
+                let worth = theirs.0 > ours.times(TAKE_OVER_FACTOR).0 && (local || !source.local);
+                worth.then_some((theirs, piece, open.parts[0].peer))
+            })
+            .max();
+        let Some((_, piece, source)) = slowest else { return false };
+        if !swarm.peer(source).is_some_and(|p| p.local && local) {
+            swarm.cancel(source, piece);
+        }
+        self.todo.remove(piece);
+        swarm.request(link, piece)
+    }
+}
+
+/// Peers in other clusters and local ones that have a piece.
+fn swarm_copies(swarm: &Swarm, piece: PieceIndex) -> u64 {
+    swarm.peers().filter(|(_, p)| p.have.contains(piece)).count() as u64
+}
+
+/// The bits of word `index` that stand for pieces below `known`.
+fn known_mask(known: u32, index: usize) -> u64 {
+    match (known as usize).saturating_sub(index * 64) {
+        0 => 0,
+        rest if rest >= 64 => u64::MAX,
+        rest => (1 << rest) - 1,
+    }
+}
+
+// ---- Stealing ----
+
+impl Mob {
+    /// This node's import rate, bytes per second.
+    fn import_rate(swarm: &Swarm) -> u64 {
+        swarm.peers().filter(|(_, p)| !p.local).map(|(_, p)| p.window.rate_bytes_per_s()).sum()
+    }
+
+    fn tell_backlog(&mut self, swarm: &mut Swarm) {
+        let asked = swarm.open().filter(|(_, open)| open.parts.iter().any(|p| is_wan(swarm, p.peer))).count() as u32;
+        let backlog = (self.todo.count() + asked.saturating_sub(1), Mob::import_rate(swarm));
+        let told = self.backlog_told.unwrap_or_default();
+        // Nothing to say while it shrinks by less than an eighth.
+        if backlog.0 <= told.0 && backlog.0 + told.0 / 8 > told.0 && self.backlog_told.is_some() {
+            return;
+        }
+        self.backlog_told = Some(backlog);
+        let message = StrategyMessage::Backlog { unrequested: backlog.0, rate_bytes_per_s: backlog.1 };
+        let locals: Vec<LinkId> = swarm.peers().filter(|(_, p)| p.local).map(|(link, _)| link).collect();
+        locals.into_iter().for_each(|link| swarm.tell(link, message.clone()));
+    }
+
+    /// Asks the local peer that would need longest for some of its work.
+    fn steal(&mut self, swarm: &mut Swarm) {
+        if self.stealing.is_some() || swarm.in_root_cluster() {
+            return;
+        }
+        let busy = self.backlogs.iter().filter(|(_, (left, _))| *left > 0);
+        let victim = busy.max_by_key(|(_, (left, rate))| u64::from(*left) * 1_000_000_000 / rate.max(&1));
+        let Some((&victim, &(left, _))) = victim else { return };
+        self.stealing = Some((victim, swarm.now()));
+        let rate_bytes_per_s = Mob::import_rate(swarm);
+        swarm.tell(victim, StrategyMessage::Steal { rate_bytes_per_s, pieces_max: left });
+    }
+
+    /// Gives a thief its part of what is left: what both would have finished at the same time.
+    fn give(&mut self, swarm: &mut Swarm, thief: LinkId, thief_rate: u64, pieces_max: u32) {
+        let own_rate = Mob::import_rate(swarm).max(1);
+        let left = self.todo.count();
+        let part = u128::from(left) * u128::from(thief_rate.max(1)) / u128::from(thief_rate.max(1) + own_rate);
+        let count = (part as u32).max(u32::from(left > 0)).min(pieces_max);
+        let mut pieces: Vec<PieceIndex> = Vec::new();
+        // From the far end of the order in which this node would import them itself.
+        let mut todo: Vec<PieceIndex> = self.todo.iter().collect();
+        todo.sort_by_key(|piece| std::cmp::Reverse(mix2(u64::from(piece.0), 0)));
+        pieces.extend(todo.into_iter().take(count as usize));
+        if pieces.is_empty() {
+            pieces.extend(self.asked_and_late(swarm, thief_rate));
+        }
+        for &piece in &pieces {
+            self.todo.remove(piece);
+            self.stolen.remove(piece);
+            self.given.insert(piece, thief);
+        }
+        pieces.sort_unstable();
+        swarm.tell(thief, StrategyMessage::Grant { pieces: runs_of(pieces) });
+        self.backlog_told = None;
+    }
+
+    /// A piece that was asked for in vain so far, and that the thief would have clearly earlier: the request is taken
+    /// back, and the piece may be given away.
+    fn asked_and_late(&self, swarm: &mut Swarm, thief_rate: u64) -> Option<PieceIndex> {
+        let late = |piece: PieceIndex, len: u32, link: LinkId| {
+            let peer = swarm.peer(link).filter(|p| !p.local)?;
+            let ours = peer.window.time_to_receive(0);
+            let theirs = peer.window.rtt_min().times(2) + Duration::for_bytes(u64::from(len), thief_rate.max(1));
+            (ours.0 > theirs.times(TAKE_OVER_FACTOR).0).then_some((ours, piece, link))
+        };
+        let untouched = swarm.open().filter(|(_, open)| open.is_empty() && open.parts.len() == 1);
+        let (_, piece, link) =
+            untouched.filter_map(|(piece, open)| late(piece, open.len(), open.parts[0].peer)).max()?;
+        swarm.cancel(link, piece);
+        Some(piece)
+    }
+
+    /// Takes what a victim gave.
+    fn take(&mut self, swarm: &mut Swarm, victim: LinkId, pieces: &[Run]) {
+        self.stealing = self.stealing.filter(|&(asked, _)| asked != victim);
+        if pieces.is_empty() {
+            self.backlogs.remove(&victim);
+            return;
+        }
+        for piece in pieces.iter().flat_map(|run| run.pieces()) {
+            self.stolen.insert(piece);
+            self.given.remove(&piece);
+            self.consider(swarm, piece);
+        }
+        for link in swarm.links() {
+            if swarm.peer(link).is_some_and(|p| !p.local) {
+                let slots = swarm.standing.slots.clone();
+                swarm.tell(link, StrategyMessage::Interest { slots, pieces: pieces.to_vec() });
+            }
+        }
+        self.fill_global(swarm);
+    }
+
+    /// If nothing was stored for long, the owners of what is missing may have failed: this node asks for some of it
+    /// itself, wherever it can get it. Copies that arrive twice by this are counted as waste.
+    fn help_if_stuck(&mut self, swarm: &mut Swarm) {
+        let since = swarm.now().since(self.last_stored);
+        if swarm.in_root_cluster() || since < STUCK_AFTER || swarm.open().any(|(_, open)| !open.parts.is_empty()) {
+            return;
+        }
+        // Again after as long a pause.
+        self.last_stored = swarm.now();
+        self.stuck = true;
+        let words = (swarm.known() as usize).div_ceil(64);
+        let missing = (0..words).flat_map(|i| bits_of(i, swarm.missing_word(i) & known_mask(swarm.known(), i)));
+        let mut pieces: Vec<PieceIndex> = missing.filter(|&piece| swarm.local_copies(piece) == 0).collect();
+        swarm.random.shuffle(&mut pieces);
+        pieces.truncate(STUCK_PIECES);
+        pieces.sort_unstable();
+        for &piece in &pieces {
+            self.stolen.insert(piece);
+            self.given.remove(&piece);
+            self.todo.insert(piece);
+        }
+        for link in swarm.links() {
+            if swarm.peer(link).is_some_and(|p| !p.local) {
+                self.tell_interest(swarm, link);
+            }
+        }
+    }
+}
+
+fn is_wan(swarm: &Swarm, link: LinkId) -> bool {
+    swarm.peer(link).is_some_and(|p| !p.local)
+}

@@ -1,0 +1,96 @@
+//! Strategies decide who asks whom for what. Each is one file behind one trait, made by name from a registry, so that
+//! the command, the simulator and the lab offer the same list. A strategy sees the swarm through [`Swarm`] and never
+//! the wire; what it wants done it says by the swarm's action methods.
+
+pub mod message;
+pub mod mob;
+
+use crate::content::have::Run;
+use crate::fetch::swarm::Swarm;
+use crate::units::{LinkId, PieceIndex};
+use message::StrategyMessage;
+
+/// What a strategy is told.
+#[derive(Clone, Debug)]
+pub enum StrategyEvent<'a> {
+    /// The node takes part from here on: peers that are up already follow as [`StrategyEvent::PeerUp`].
+    Started,
+    /// A peer takes part in the broadcast.
+    PeerUp(LinkId),
+    /// A peer is gone; what was asked of it will not come.
+    PeerDown(LinkId),
+    /// A peer has these pieces, and did not have them before.
+    Have {
+        /// The peer.
+        peer: LinkId,
+        /// The pieces.
+        pieces: &'a [Run],
+    },
+    /// The hashes of these pieces are known: they may be asked for.
+    PiecesKnown(Run),
+    /// A piece is stored and verified.
+    PieceStored(PieceIndex),
+    /// A piece was wrong, and is missing again.
+    PieceWrong(PieceIndex),
+    /// A peer will not serve a request.
+    RequestRejected {
+        /// The peer.
+        peer: LinkId,
+        /// The piece.
+        piece: PieceIndex,
+    },
+    /// A peer asked for a piece.
+    PieceWanted {
+        /// The peer.
+        peer: LinkId,
+        /// The piece.
+        piece: PieceIndex,
+    },
+    /// Bytes have arrived from a peer, its rate was measured, and its window has room.
+    LinkMeasured(LinkId),
+    /// The same strategy at a peer says something.
+    Message {
+        /// The peer.
+        peer: LinkId,
+        /// What it says.
+        message: &'a StrategyMessage,
+    },
+    /// The time that was asked for by [`Swarm::wake_at`] has come.
+    Timeout,
+    /// The node's view of the group has changed.
+    AssignmentChanged,
+}
+
+/// How the nodes of a broadcast exchange pieces.
+pub trait Strategy: Send {
+    /// Reacts to one event.
+    fn handle(&mut self, event: StrategyEvent<'_>, swarm: &mut Swarm);
+
+    /// What must hold between events, beyond the swarm's own invariants.
+    ///
+    /// # Panics
+    /// If it does not hold: that is a bug of the strategy.
+    fn check_invariants(&self, _swarm: &Swarm) {}
+}
+
+/// An entry of the registry.
+pub struct StrategyKind {
+    /// By which it is asked for.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub summary: &'static str,
+    /// Makes one for a broadcast.
+    pub make: fn() -> Box<dyn Strategy>,
+}
+
+/// All strategies; the first is the default.
+pub const STRATEGIES: &[StrategyKind] = &[StrategyKind {
+    name: "mob",
+    summary: "the nodes of each cluster team up to import every piece once, and swap locally",
+    make: || Box::new(mob::Mob::default()),
+}];
+
+/// Finds a strategy by name.
+pub fn find(name: &str) -> Option<&'static StrategyKind> {
+    STRATEGIES.iter().find(|kind| kind.name == name)
+}
