@@ -1,0 +1,407 @@
+//! Directory trees arrive as they are, hostile ones do not arrive, and merging follows no link.
+
+mod store_common;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use mobcast_net::store::{ObjectSink, ObjectSource, SinkTarget, StoreError};
+use mobcast_proto::content::tree::{Attributes, EntryKind, TreeBuilder};
+use mobcast_proto::content::{Descriptor, FileMeta, ObjectKind};
+use mobcast_proto::wire::codec::Writer;
+use store_common::*;
+
+fn tempdir() -> tempfile::TempDir {
+    tempfile::tempdir().expect("tempdir")
+}
+
+fn write(path: PathBuf, data: &[u8]) {
+    fs::create_dir_all(path.parent().expect("parent")).expect("mkdir");
+    fs::write(path, data).expect("write");
+}
+
+fn chmod(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("chmod");
+}
+
+fn set_time(path: &Path, seconds: u64) {
+    let file = fs::File::open(path).expect("open");
+    file.set_modified(UNIX_EPOCH + Duration::new(seconds, 987_654_321)).expect("set time");
+}
+
+/// A tree with one of everything that is to be kept.
+fn colourful(root: &Path) {
+    write(root.join("a/small"), b"small");
+    write(root.join("a/empty"), b"");
+    write(root.join("a/large"), &(0..5 * PIECE).map(|i| (i % 255) as u8).collect::<Vec<u8>>());
+    write(root.join("a/b/c/deep"), b"deep");
+    write(root.join("run"), b"#!/bin/sh\n");
+    write(root.join(OsStr::from_bytes(b"\xff not \xfe utf-8")), b"odd");
+    fs::create_dir(root.join("hollow")).expect("mkdir");
+    fs::hard_link(root.join("a/large"), root.join("large-again")).expect("link");
+    fs::hard_link(root.join("a/empty"), root.join("empty-again")).expect("link");
+    symlink("a/small", root.join("link")).expect("symlink");
+    symlink("/etc/passwd", root.join("outward")).expect("symlink");
+    symlink("../../../nowhere", root.join("a/dangling")).expect("symlink");
+    let sparse = fs::File::create(root.join("sparse")).expect("create");
+    sparse.set_len(4 << 20).expect("truncate");
+    sparse.write_all_at(b"data", 1 << 20).expect("write");
+    chmod(&root.join("run"), 0o4755);
+    chmod(&root.join("a/small"), 0o440);
+    for (i, path) in ["a/small", "a/b/c/deep", "a/b", "a/large", "hollow", "sparse", "a", ""].iter().enumerate() {
+        set_time(&root.join(path), 1_000_000_000 + i as u64 * 1000);
+    }
+    chmod(&root.join("hollow"), 0o555);
+}
+
+#[test]
+fn a_tree_arrives_as_it_is() {
+    let dir = tempdir();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    fs::create_dir(&from).expect("mkdir");
+    colourful(&from);
+    let source = ObjectSource::open(&from).expect("open");
+    let finished = copy(&source, to_path(&to), &options(false, true)).expect("copies");
+    source.check_unchanged().expect("nobody wrote");
+    assert_eq!(finished.path, Some(to.clone()));
+    let without_times_of_links = |root| -> Vec<String> {
+        fingerprint(root).into_iter().map(|line| line.replace("\"\"", "\".\"")).collect()
+    };
+    assert_eq!(without_times_of_links(&from), without_times_of_links(&to));
+    assert!(partials(dir.path()).is_empty());
+    if source.description().meta.sparse {
+        assert!(fs::metadata(to.join("sparse")).expect("stat").blocks() * 512 < 1 << 20, "holes are kept");
+    }
+    let plain = dir.path().join("plain");
+    copy(&source, to_path(&plain), &options(false, false)).expect("copies");
+    assert_eq!(fs::metadata(plain.join("run")).expect("stat").mode() & 0o7777, 0o755, "set-uid is dropped");
+}
+
+#[test]
+fn owners_are_kept_by_root_on_request() {
+    if fs::metadata("/proc/self").expect("stat").uid() != 0 {
+        println!("skipped: owners can only be given by root");
+        return;
+    }
+    let dir = tempdir();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    write(from.join("f"), b"x");
+    symlink("f", from.join("l")).expect("symlink");
+    chmod(&from.join("f"), 0o4711);
+    std::os::unix::fs::lchown(from.join("f"), Some(1234), Some(2345)).expect("chown");
+    std::os::unix::fs::lchown(from.join("l"), Some(34), Some(45)).expect("chown");
+    chmod(&from.join("f"), 0o4711);
+    let source = ObjectSource::open(&from).expect("open");
+    copy(&source, to_path(&to), &options(false, true)).expect("copies");
+    let owner = |path: PathBuf| fs::symlink_metadata(path).map(|m| (m.uid(), m.gid())).expect("stat");
+    assert_eq!((owner(to.join("f")), owner(to.join("l"))), ((1234, 2345), (34, 45)));
+    assert_eq!(fs::metadata(to.join("f")).expect("stat").mode() & 0o7777, 0o4711);
+    copy(&source, to_path(dir.path().join("plain")), &options(false, false)).expect("copies");
+    assert_eq!(owner(dir.path().join("plain/f")), (0, 0));
+}
+
+#[test]
+fn an_empty_tree_arrives() {
+    let dir = tempdir();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    fs::create_dir(&from).expect("mkdir");
+    copy(&ObjectSource::open(&from).expect("open"), to_path(&to), &options(false, false)).expect("copies");
+    assert_eq!(fs::read_dir(&to).expect("list").count(), 0);
+}
+
+#[test]
+fn an_index_that_ends_within_a_piece_and_one_of_many_pieces_work() {
+    let dir = tempdir();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    fs::create_dir(&from).expect("mkdir");
+    for i in 0..3000u32 {
+        fs::write(from.join(format!("{:x}-{i}", i.wrapping_mul(0x9e37_79b9))), i.to_le_bytes()).expect("write");
+    }
+    let source = ObjectSource::open(&from).expect("open");
+    assert!(source.description().index_length > 2 * PIECE as u64);
+    copy(&source, to_path(&to), &options(false, false)).expect("copies");
+    assert_eq!(fingerprint(&from), fingerprint(&to));
+}
+
+#[test]
+fn contents_may_come_before_the_index() {
+    let dir = tempdir();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    write(from.join("f"), &[5; 3 * PIECE]);
+    let source = ObjectSource::open(&from).expect("open");
+    let data = object(&source);
+    let sink = ObjectSink::open(to_path(&to), &descriptor(&source), &options(false, false)).expect("open");
+    for offset in (0..data.len()).step_by(PIECE).rev() {
+        let piece = &data[offset..data.len().min(offset + PIECE)];
+        sink.write_at(offset as u64, piece).expect("write");
+        let mut back = vec![0; piece.len()];
+        sink.read_at(offset as u64, &mut back).expect("read");
+        assert!(back == piece);
+    }
+    sink.finish(data.len() as u64).expect("finish");
+    assert_eq!(fs::read(to.join("f")).expect("read"), [5; 3 * PIECE]);
+}
+
+#[test]
+fn the_destination_is_the_name_of_the_tree() {
+    let dir = tempdir();
+    let from = dir.path().join("from");
+    write(from.join("f"), b"x");
+    let source = ObjectSource::open(&from).expect("open");
+    let to = dir.path().join("to");
+    let plain = options(false, false);
+    fs::create_dir(&to).expect("mkdir");
+    copy(&source, to_path(&to), &plain).expect("an empty directory is filled");
+    assert_eq!(fs::read(to.join("f")).expect("read"), b"x");
+    let error = copy(&source, to_path(&to), &plain).expect_err("not empty by now");
+    assert!(matches!(error, StoreError::Exists { .. }), "{error}");
+    assert!(error.to_string().contains("to/from") && error.to_string().contains("--force"), "{error}");
+    copy(&source, to_path(to.join("from")), &plain).expect("as the message says");
+    copy(&source, to_path(&to), &options(true, false)).expect("merges");
+    fs::write(dir.path().join("file"), "x").expect("write");
+    for force in [false, true] {
+        let error = copy(&source, to_path(dir.path().join("file")), &options(force, false)).expect_err("a file");
+        assert!(matches!(error, StoreError::Exists { .. }), "{error}");
+    }
+    let error = copy(&source, SinkTarget::Bytes { max: 1 << 20 }, &plain).expect_err("no stream");
+    assert!(matches!(error, StoreError::Mismatch { .. }));
+    copy(&source, SinkTarget::Verify, &plain).expect("verifies");
+    assert!(partials(dir.path()).is_empty());
+}
+
+#[test]
+fn merging_replaces_files_and_keeps_everything_else() {
+    let dir = tempdir();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    fs::create_dir(&from).expect("mkdir");
+    colourful(&from);
+    write(to.join("a/small"), b"old");
+    write(to.join("a/mine"), b"mine");
+    write(to.join("other/mine"), b"mine");
+    write(to.join("link"), b"was a file");
+    chmod(&to.join("a"), 0o700);
+    let source = ObjectSource::open(&from).expect("open");
+    assert!(matches!(copy(&source, to_path(&to), &options(false, false)), Err(StoreError::Exists { .. })));
+    assert_eq!(fs::read(to.join("a/small")).expect("read"), b"old");
+    copy(&source, to_path(&to), &options(true, false)).expect("merges");
+    let read = |path: &str| fs::read(to.join(path)).expect("read");
+    assert_eq!((read("a/small"), read("a/mine"), read("other/mine")), ("small".into(), "mine".into(), "mine".into()));
+    assert_eq!(fs::read_link(to.join("link")).expect("readlink"), Path::new("a/small"));
+    assert_eq!(fs::metadata(to.join("a")).expect("stat").mode() & 0o777, 0o700, "it was there");
+    assert_eq!(fs::metadata(to.join("hollow")).expect("stat").mode() & 0o777, 0o555, "it was made");
+    let inode = |path: &str| fs::metadata(to.join(path)).expect("stat").ino();
+    assert_eq!(inode("a/large"), inode("large-again"));
+    assert!(partials(dir.path()).is_empty());
+}
+
+#[test]
+fn merging_never_follows_a_link_of_the_destination() {
+    let dir = tempdir();
+    let (from, to, outside) = (dir.path().join("from"), dir.path().join("to"), dir.path().join("outside"));
+    write(from.join("sub/file"), b"new");
+    write(from.join("top"), b"new");
+    write(outside.join("file"), b"precious");
+    fs::create_dir(&to).expect("mkdir");
+    symlink(&outside, to.join("sub")).expect("symlink");
+    symlink(outside.join("file"), to.join("top")).expect("symlink");
+    let source = ObjectSource::open(&from).expect("open");
+    copy(&source, to_path(&to), &options(true, false)).expect("merges");
+    assert_eq!(fs::read(outside.join("file")).expect("read"), b"precious");
+    assert_eq!(fs::read_dir(&outside).expect("list").count(), 1);
+    assert!(!to.join("sub").is_symlink() && !to.join("top").is_symlink());
+    assert_eq!(fs::read(to.join("sub/file")).expect("read"), b"new");
+}
+
+#[test]
+fn a_directory_in_the_place_of_a_file_is_refused_early() {
+    let dir = tempdir();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    write(from.join("a/x"), b"file");
+    write(to.join("a/x/precious"), b"precious");
+    let error = copy(&ObjectSource::open(&from).expect("open"), to_path(&to), &options(true, false));
+    let error = error.expect_err("conflict");
+    assert!(matches!(error, StoreError::Conflict { .. }) && error.to_string().contains("to/a/x"), "{error}");
+    assert_eq!(fs::read(to.join("a/x/precious")).expect("read"), b"precious");
+    assert!(partials(dir.path()).is_empty());
+}
+
+#[test]
+fn abandoning_a_tree_leaves_nothing() {
+    let dir = tempdir();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    fs::create_dir(&from).expect("mkdir");
+    colourful(&from);
+    let source = ObjectSource::open(&from).expect("open");
+    let data = object(&source);
+    let existing = dir.path().join("existing");
+    write(existing.join("mine"), b"mine");
+    for (target, force) in [(&to, false), (&existing, true)] {
+        let sink = ObjectSink::open(to_path(target), &descriptor(&source), &options(force, false)).expect("open");
+        fill(&sink, &data, source.description().index_length as usize).expect("writes");
+        assert_eq!(partials(dir.path()).len(), 1);
+        sink.abandon();
+        assert!(partials(dir.path()).is_empty());
+        assert!(matches!(sink.write_at(0, &data[..PIECE]), Err(StoreError::Stopped)));
+        drop(sink);
+    }
+    assert!(!to.exists());
+    assert_eq!(fs::read_dir(&existing).expect("list").count(), 1);
+}
+
+fn directory_of(index: &[u8], contents: u64) -> Descriptor {
+    Descriptor {
+        kind: ObjectKind::Directory,
+        name: b"tree".to_vec(),
+        meta: FileMeta::default(),
+        length: Some(index.len() as u64 + contents),
+        index_length: index.len() as u64,
+        piece_size: PIECE as u32,
+        strategy: "mob".to_owned(),
+    }
+}
+
+/// An index that no source makes: entries of kind (flags), path and what follows.
+fn hostile_index(entries: &[(u8, &[u8], &[u8])]) -> Vec<u8> {
+    let mut out = Writer::new();
+    out.u8(1).varint(entries.len() as u64 + 1);
+    for (flags, path, rest) in [(0, &b""[..], &b""[..])].iter().chain(entries) {
+        // Nothing shared, mode, owner, group, time in seconds and nanoseconds.
+        out.u8(*flags).varint(0).bytes(path).varint(0o755).varint(0).varint(0).varint(0).varint(0).raw(rest);
+    }
+    out.into_bytes()
+}
+
+#[test]
+fn a_hostile_index_writes_nothing_outside() {
+    let dir = tempdir();
+    let outside = dir.path().join("outside");
+    fs::create_dir(&outside).expect("mkdir");
+    let out = outside.as_os_str().as_bytes();
+    let mut link_target = Writer::new();
+    link_target.bytes(out);
+    let link_target = link_target.into_bytes();
+    let absolute = [out, b"/evil"].concat();
+    let (file, directory, link) = (1u8, 0u8, 2u8);
+    let attacks: Vec<Vec<(u8, &[u8], &[u8])>> = vec![
+        vec![(file, &absolute, b"\0")],
+        vec![(file, b"../outside/evil", b"\0")],
+        vec![(directory, b"..", b"")],
+        vec![(link, b"a", &link_target), (file, b"a/evil", b"\0")],
+        vec![(link, b"a", &link_target), (directory, b"a", b""), (file, b"a/evil", b"\0")],
+        vec![(link, b"a", &link_target), (file, b"a", b"\0")],
+        vec![(file, b"a", b"\0"), (3, b"b", b"\x09")],
+        vec![(file, b"a/b", b"\0")],
+        vec![(file, b"a", b"\x05")],
+    ];
+    for attack in attacks {
+        let index = hostile_index(&attack);
+        let sink = ObjectSink::open(to_path(dir.path().join("to")), &directory_of(&index, 0), &options(true, true))
+            .expect("open");
+        let error = sink.write_at(0, &index).expect_err("refused");
+        assert!(matches!(error, StoreError::Tree(_)) && !error.is_local_io(), "{attack:?}: {error}");
+        drop(sink);
+        assert_eq!(fs::read_dir(&outside).expect("list").count(), 0, "{attack:?}");
+        assert_eq!(fs::read_dir(dir.path()).expect("list").count(), 1, "{attack:?}");
+    }
+    for index_length in [0, 1 << 40] {
+        let descriptor = Descriptor { index_length, length: Some(1 << 41), ..directory_of(b"", 0) };
+        let error = ObjectSink::open(to_path(dir.path().join("to")), &descriptor, &options(false, false));
+        assert!(matches!(error, Err(StoreError::Tree(_))), "{error:?}");
+    }
+}
+
+#[test]
+fn a_hard_link_to_a_link_is_no_way_out() {
+    let mut builder = TreeBuilder::new();
+    builder.push(b"", Attributes::default(), EntryKind::Directory).expect("root");
+    builder.push(b"a", Attributes::default(), EntryKind::Symlink { target: (*b"/etc").into() }).expect("link");
+    assert!(builder.push(b"b", Attributes::default(), EntryKind::HardLink { target: 1 }).is_err());
+}
+
+#[test]
+fn a_full_file_system_is_no_space() {
+    let dir = tempdir();
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
+        .arg(dir.path())
+        .status()
+        .is_ok_and(|status| status.success());
+    if !mounted {
+        println!("skipped: mounting a small tmpfs needs root");
+        return;
+    }
+    let result = std::panic::catch_unwind(|| fill_small_file_system(dir.path()));
+    let unmounted = std::process::Command::new("umount").arg(dir.path()).status();
+    assert!(unmounted.is_ok_and(|status| status.success()));
+    result.expect("behaves on a full file system");
+}
+
+fn fill_small_file_system(mount: &Path) {
+    let no_space = |error: StoreError| {
+        assert!(matches!(error, StoreError::NoSpace { .. }) && error.is_local_io(), "{error}");
+        assert_eq!(fs::read_dir(mount).expect("list").count(), 0);
+    };
+    let plain = options(false, false);
+    // Known beforehand.
+    let large = ObjectSource::synthetic(2 << 20, 1).expect("generated");
+    no_space(ObjectSink::open(to_path(mount.join("to")), &descriptor(&large), &plain).expect_err("2 MiB"));
+    // Not known beforehand: a stream.
+    let spool = tempdir();
+    let (source, feeder) = ObjectSource::stream(spool.path()).expect("create");
+    feeder.run(&vec![1; 2 << 20][..], |_| {}).expect("reads");
+    no_space(copy(&source, to_path(mount.join("to")), &plain).expect_err("2 MiB"));
+    // A tree is refused when its index is known: small files take whole blocks.
+    let many = tempdir();
+    (0..400).for_each(|i| write(many.path().join(format!("{i}")), b"x"));
+    no_space(copy(&ObjectSource::open(many.path()).expect("open"), to_path(mount.join("to")), &plain).expect_err("400"));
+    // A spool that is full.
+    let spool = mobcast_net::store::SinkOptions { spool_dir: mount.to_owned(), ..plain.clone() };
+    let target = SinkTarget::Writer(Box::new(std::io::sink()));
+    no_space(copy(&source, target, &spool).expect_err("2 MiB"));
+    // A mount point cannot be renamed onto, but it can be filled.
+    let small = tempdir();
+    write(small.path().join("f"), b"fits");
+    copy(&ObjectSource::open(small.path()).expect("open"), to_path(mount), &plain).expect("fits");
+    assert_eq!(fs::read(mount.join("f")).expect("read"), b"fits");
+}
+
+#[test]
+#[ignore = "takes some seconds; run it for the time per file"]
+fn a_hundred_thousand_small_files() {
+    let dir = tempdir();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    for i in 0..100_000u32 {
+        let sub = from.join(format!("{:03}", i / 500));
+        if i % 500 == 0 {
+            fs::create_dir_all(&sub).expect("mkdir");
+        }
+        fs::write(sub.join(format!("file-{i:06}.txt")), [(i % 251) as u8; 4096]).expect("write");
+    }
+    let start = Instant::now();
+    let source = ObjectSource::open(&from).expect("open");
+    println!("scan: {:?}, index {} bytes", start.elapsed(), source.description().index_length);
+    let start = Instant::now();
+    let data = object(&source);
+    println!("read: {:?}", start.elapsed());
+    let start = Instant::now();
+    source.check_unchanged().expect("nobody wrote");
+    println!("check: {:?}", start.elapsed());
+    let start = Instant::now();
+    let sink = ObjectSink::open(to_path(&to), &descriptor(&source), &options(false, false)).expect("open");
+    fill(&sink, &data, source.description().index_length as usize).expect("writes");
+    println!("write and read back in pieces of 16 KiB: {:?}", start.elapsed());
+    let start = Instant::now();
+    sink.finish(data.len() as u64).expect("finish");
+    println!("finish: {:?}", start.elapsed());
+    assert_eq!(fingerprint(&from), fingerprint(&to));
+    let sink = ObjectSink::open(to_path(dir.path().join("to2")), &descriptor(&source), &options(false, false));
+    let sink = sink.expect("open");
+    fill(&sink, &data, source.description().index_length as usize).expect("writes");
+    let start = Instant::now();
+    sink.abandon();
+    println!("abandon: {:?}", start.elapsed());
+}
