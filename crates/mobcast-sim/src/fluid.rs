@@ -507,7 +507,8 @@ fn fair_level(capacity: u64, bounds: &[f64]) -> f64 {
         if below == bounds.len() {
             return f64::INFINITY;
         }
-        if below == below_before {
+        // The level only rises from pass to pass, but for rounding when a bound equals it.
+        if below <= below_before {
             return level;
         }
         below_before = below;

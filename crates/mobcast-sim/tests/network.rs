@@ -1,0 +1,307 @@
+//! The simulated network by hand-computed examples: who sends what to whom, and when it must arrive.
+
+use mobcast_proto::{Duration, Time};
+use mobcast_sim::link::{Cancelled, Class};
+use mobcast_sim::network::{FlowId, Happening, Network, NetworkError, NodeIndex, Settings, Stop, Traffic};
+use mobcast_topology::{Cluster, ClusterIndex, LinkRef, Topology, preset};
+
+const MS: u64 = 1_000_000;
+const EXACT: Settings = Settings { quantum: Duration::ZERO, window_bytes: None, report_drained: false };
+const A: ClusterIndex = ClusterIndex(0);
+const B: ClusterIndex = ClusterIndex(1);
+const WAN: LinkRef = LinkRef::Wan { from: A, to: B };
+
+/// Clusters a and b, 1 MB/s (a byte takes a microsecond) and 10 ms between them, 1 ms inside.
+fn two_clusters() -> Topology {
+    let cluster = |name| Cluster::new(name, 0).with_lan_delay(MS);
+    preset::symmetric(&[cluster("a"), cluster("b")], &[(0, 1, 1_000_000)], 10 * MS)
+}
+
+fn network(settings: Settings, nodes: [u32; 2]) -> (Network<u64>, Vec<NodeIndex>) {
+    let mut network = Network::new(&two_clusters(), settings);
+    let clusters = nodes.iter().zip([A, B]).flat_map(|(count, cluster)| vec![cluster; *count as usize]);
+    let nodes = clusters.map(|cluster| network.add_node(cluster).unwrap()).collect();
+    (network, nodes)
+}
+
+/// Everything that happens, as (microseconds, tag or scheduled number).
+fn run(network: &mut Network<u64>) -> Vec<(u64, u64)> {
+    let mut seen = Vec::new();
+    while let Some((at, happening)) = network.step() {
+        match happening {
+            Happening::Delivered(delivery) => seen.push((at.0 / 1_000, delivery.tag)),
+            Happening::Due(number) => seen.push((at.0 / 1_000, number)),
+            Happening::Closed { .. } | Happening::Drained(_) => {}
+        }
+    }
+    seen
+}
+
+fn run_until(network: &mut Network<u64>, at_ms: u64) {
+    network.schedule(Time(at_ms * MS), u64::MAX);
+    while let Some((_, happening)) = network.step() {
+        if happening == Happening::Due(u64::MAX) {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_message_takes_its_bytes_and_the_delay() {
+    let (mut network, nodes) = network(EXACT, [2, 1]);
+    let wan = network.open(nodes[0], nodes[2]).unwrap();
+    let lan = network.open(nodes[0], nodes[1]).unwrap();
+    network.send(wan, 100_000, 1, Class::Payload);
+    network.send(lan, 100_000, 2, Class::Payload);
+    assert_eq!(run(&mut network), [(1_000, 2), (110_000, 1)], "nothing limits the cluster's own links");
+}
+
+#[test]
+fn flows_share_the_link_and_the_one_that_stays_takes_all() {
+    let (mut network, nodes) = network(EXACT, [2, 2]);
+    let first = network.open(nodes[0], nodes[2]).unwrap();
+    let second = network.open(nodes[1], nodes[3]).unwrap();
+    network.send(first, 100_000, 1, Class::Payload);
+    network.send(second, 50_000, 2, Class::Payload);
+    // Half each until 100 ms; then 50,000 bytes are left of the first.
+    assert_eq!(run(&mut network), [(110_000, 2), (160_000, 1)]);
+    assert_eq!(network.pair_traffic(A, B), Traffic { payload_bytes: 150_000, control_bytes: 0 });
+    assert_eq!(network.node_traffic(nodes[0]).wan_out.payload_bytes, 100_000);
+    assert_eq!(network.node_traffic(nodes[3]).wan_in.payload_bytes, 50_000);
+}
+
+#[test]
+fn the_directions_of_a_link_do_not_share() {
+    let (mut network, nodes) = network(EXACT, [1, 1]);
+    let flow = network.open(nodes[0], nodes[1]).unwrap();
+    network.send(flow, 100_000, 1, Class::Payload);
+    network.send(flow.reverse(), 100_000, 2, Class::Payload);
+    assert_eq!(run(&mut network), [(110_000, 1), (110_000, 2)]);
+}
+
+#[test]
+fn a_capacity_changes_in_the_middle_of_a_transfer() {
+    let (mut network, nodes) = network(EXACT, [1, 1]);
+    let flow = network.open(nodes[0], nodes[1]).unwrap();
+    network.send(flow, 100_000, 1, Class::Payload);
+    run_until(&mut network, 50);
+    network.set_rate(WAN, Some(0)).unwrap();
+    run_until(&mut network, 70);
+    network.set_rate(WAN, Some(500_000)).unwrap();
+    assert_eq!(run(&mut network), [(180_000, 1)], "50 ms, cut for 20 ms, 100 ms at half the rate, 10 ms delay");
+}
+
+#[test]
+fn a_link_without_a_limit_can_be_given_one() {
+    let (mut network, nodes) = network(EXACT, [2, 2]);
+    let flow = network.open(nodes[0], nodes[2]).unwrap();
+    network.send(flow, 100_000, 1, Class::Payload);
+    run_until(&mut network, 50);
+    network.set_rate(LinkRef::AccessOut(A), Some(100_000)).unwrap();
+    run_until(&mut network, 150);
+    network.set_nic(nodes[2], None, Some(10_000));
+    run_until(&mut network, 250);
+    network.set_nic(nodes[2], None, None);
+    network.set_rate(LinkRef::AccessOut(A), None).unwrap();
+    // 50,000 + 10,000 + 1,000 bytes, then 39,000 at the full rate.
+    assert_eq!(run(&mut network), [(299_000, 1)]);
+}
+
+#[test]
+fn control_overtakes_waiting_payload() {
+    for settings in [EXACT, Settings::default()] {
+        let (mut network, nodes) = network(settings, [1, 1]);
+        let flow = network.open(nodes[0], nodes[1]).unwrap();
+        for tag in [1, 2, 3] {
+            network.send(flow, 20_000, tag, Class::Payload);
+        }
+        network.send(flow, 1_000, 4, Class::Control);
+        assert_eq!(run(&mut network), [(11_000, 4), (31_000, 1), (51_000, 2), (71_000, 3)]);
+        let traffic = network.pair_traffic(A, B);
+        assert_eq!(traffic, Traffic { payload_bytes: 60_000, control_bytes: 1_000 });
+    }
+}
+
+#[test]
+fn control_beside_the_sharing_keeps_its_order_and_is_paid_for() {
+    let (mut network, nodes) = network(Settings::default(), [2, 2]);
+    let busy = network.open(nodes[0], nodes[2]).unwrap();
+    let quiet = network.open(nodes[1], nodes[3]).unwrap();
+    network.send(busy, 1_000_000, 1, Class::Payload);
+    run_until(&mut network, 5);
+    network.send(quiet, 4_000, 2, Class::Control);
+    network.send(quiet, 10, 3, Class::Control);
+    network.send(quiet, 10, 4, Class::Payload);
+    let seen = run(&mut network);
+    let tags: Vec<u64> = seen.iter().map(|(_, tag)| *tag).collect();
+    assert_eq!(tags, [2, 3, 4, 1]);
+    assert_eq!(seen[0], (23_000, 2), "half of the link would be its share");
+    let end = seen[3].0;
+    assert!((1_013_500..1_015_500).contains(&end), "4,020 bytes of the others delay the large one, not {end}");
+}
+
+#[test]
+fn a_cancelled_message_leaves_its_place_to_the_next() {
+    let (mut network, nodes) = network(EXACT, [1, 1]);
+    let flow = network.open(nodes[0], nodes[1]).unwrap();
+    for tag in [1, 2, 3] {
+        network.send(flow, 10_000, tag, Class::Payload);
+    }
+    run_until(&mut network, 5);
+    assert_eq!(network.cancel(flow, 1), Cancelled::Begun);
+    assert_eq!(network.cancel(flow, 2), Cancelled::Removed);
+    assert_eq!(network.queued_payload_messages(flow), 2);
+    assert_eq!(run(&mut network), [(20_000, 1), (30_000, 3)]);
+}
+
+#[test]
+fn a_silent_stop_makes_everything_of_the_node_vanish() {
+    let (mut network, nodes) = network(EXACT, [2, 2]);
+    let dying = network.open(nodes[0], nodes[2]).unwrap();
+    let living = network.open(nodes[1], nodes[2]).unwrap();
+    network.send(dying, 1_000, 1, Class::Payload);
+    network.send(dying, 100_000, 2, Class::Payload);
+    network.send(living, 100_000, 3, Class::Payload);
+    network.send(dying.reverse(), 1_000, 4, Class::Payload);
+    run_until(&mut network, 10);
+    network.stop_node(nodes[0], Stop::Silent);
+    // Half the link until 10 ms, then the whole: 5,000 + 95,000.
+    assert_eq!(run(&mut network), [(115_000, 3)]);
+    assert_eq!(network.open(nodes[0], nodes[1]), Err(NetworkError::Stopped(nodes[0])));
+    network.send(dying, 10, 5, Class::Control);
+    assert_eq!(run(&mut network), [], "what is sent to nobody vanishes");
+    network.restart_node(nodes[0]);
+    assert!(network.open(nodes[0], nodes[1]).is_ok());
+}
+
+/// (microseconds, who, which flow) of every close.
+fn closes(network: &mut Network<u64>) -> Vec<(u64, NodeIndex, FlowId)> {
+    let happenings = std::iter::from_fn(|| network.step());
+    let closes = happenings.filter_map(|(at, happening)| match happening {
+        Happening::Closed { node, flow } => Some((at.0 / 1_000, node, flow)),
+        _ => None,
+    });
+    closes.collect()
+}
+
+#[test]
+fn a_reset_tells_every_peer_after_the_delay() {
+    let (mut network, nodes) = network(EXACT, [2, 1]);
+    let wan = network.open(nodes[0], nodes[2]).unwrap();
+    let lan = network.open(nodes[1], nodes[0]).unwrap();
+    network.send(wan, 1_000, 1, Class::Payload);
+    run_until(&mut network, 2);
+    network.stop_node(nodes[0], Stop::Reset);
+    assert_eq!(closes(&mut network), [(3_000, nodes[1], lan.reverse()), (12_000, nodes[2], wan)]);
+    assert_eq!(network.node_traffic(nodes[2]).wan_in.payload_bytes, 1_000, "it had left before the stop");
+}
+
+#[test]
+fn closing_lets_control_and_what_has_begun_go_out() {
+    let (mut network, nodes) = network(EXACT, [1, 1]);
+    let flow = network.open(nodes[0], nodes[1]).unwrap();
+    network.send(flow, 10_000, 1, Class::Payload);
+    network.send(flow, 10_000, 2, Class::Payload);
+    network.send(flow.reverse(), 1_000, 3, Class::Payload);
+    run_until(&mut network, 5);
+    network.send(flow, 100, 4, Class::Control);
+    network.close(flow);
+    network.close(flow);
+    assert_eq!(closes(&mut network), [(20_100, nodes[1], flow)]);
+    assert_eq!(network.pair_traffic(A, B), Traffic { payload_bytes: 10_000, control_bytes: 100 });
+    assert_eq!(network.pair_traffic(B, A), Traffic::default(), "the closing end reads no more");
+}
+
+#[test]
+fn a_window_limits_a_flow_by_its_round_trip() {
+    let (mut network, nodes) = network(Settings { window_bytes: Some(10_000), ..EXACT }, [1, 1]);
+    let flow = network.open(nodes[0], nodes[1]).unwrap();
+    network.send(flow, 100_000, 1, Class::Payload);
+    assert_eq!(run(&mut network), [(210_000, 1)], "10,000 bytes in 20 ms are 500,000 a second");
+}
+
+#[test]
+fn scheduled_events_come_in_order_and_can_be_taken_back() {
+    let (mut network, _) = network(EXACT, [1, 1]);
+    network.schedule(Time(3_000), 3);
+    let token = network.schedule(Time(2_000), 2);
+    network.schedule(Time(1_000), 1);
+    assert_eq!(network.unschedule(token), Some(2));
+    assert_eq!(run(&mut network), [(1, 1), (3, 3)]);
+    assert_eq!(network.unschedule(token), None);
+}
+
+#[test]
+fn draining_is_reported_on_request() {
+    let (mut network, nodes) = network(Settings { report_drained: true, ..EXACT }, [1, 1]);
+    let flow = network.open(nodes[0], nodes[1]).unwrap();
+    network.send(flow, 1_000, 1, Class::Payload);
+    network.send(flow, 1_000, 2, Class::Payload);
+    let (at, first) = network.step().unwrap();
+    assert_eq!((at, first), (Time(2 * MS), Happening::Drained(flow)));
+}
+
+/// `rounds` waves of messages among 40 nodes with network cards, sizes and ends from a fixed pattern.
+fn busy_network(settings: Settings) -> Network<u64> {
+    let cluster = Cluster::new("", 0).with_nic(1_000_000);
+    let mut network = Network::new(&preset::full_mesh(4, &cluster, 800_000, 5 * MS), settings);
+    let nodes: Vec<NodeIndex> = (0..40).map(|i| network.add_node(ClusterIndex(i % 4)).unwrap()).collect();
+    let mut flows = Vec::new();
+    for i in 0..40 {
+        for step in [1, 2, 7, 12] {
+            flows.push(network.open(nodes[i], nodes[(i + step) % 40]).unwrap());
+        }
+    }
+    for round in 0..40u64 {
+        network.schedule(Time(round * 50 * MS), round);
+    }
+    network.schedule(Time(u64::MAX / 2), u64::MAX);
+    let mut state = mobcast_proto::random::Random::new(1);
+    while let Some((_, happening)) = network.step() {
+        match happening {
+            Happening::Due(u64::MAX) => break,
+            Happening::Due(round) => {
+                for _ in 0..40 {
+                    let flow = flows[state.below(flows.len())];
+                    network.send(flow, 10_000 + state.below(50_000) as u32, round, Class::Payload);
+                }
+            }
+            Happening::Delivered(delivery) if delivery.class == Class::Payload && state.below(2) == 0 => {
+                network.send(delivery.flow.reverse(), 200, 0, Class::Control);
+            }
+            _ => {}
+        }
+    }
+    network
+}
+
+#[test]
+fn equal_calls_give_equal_happenings() {
+    let trace = |settings| {
+        let (mut network, nodes) = network(settings, [3, 3]);
+        for i in 0..9 {
+            let flow = network.open(nodes[i % 3], nodes[3 + i / 3]).unwrap();
+            network.send(flow, 10_000 + 777 * i as u32, i as u64, Class::Payload);
+        }
+        let all: Vec<_> = std::iter::from_fn(|| network.step()).collect();
+        all
+    };
+    assert_eq!(trace(EXACT), trace(EXACT));
+    assert_eq!(trace(Settings::default()), trace(Settings::default()));
+    let events = || busy_network(Settings::default()).events_total();
+    assert_eq!(events(), events());
+}
+
+#[test]
+fn impossible_links_are_refused() {
+    let mut topology = two_clusters();
+    let island = topology.add_cluster(Cluster::new("island", 1)).unwrap();
+    let mut network: Network<()> = Network::new(&topology, EXACT);
+    let a = network.add_node(A).unwrap();
+    let far = network.add_node(island).unwrap();
+    assert_eq!(network.open(a, far), Err(NetworkError::NoLink(A, island)));
+    assert_eq!(network.open(a, a), Err(NetworkError::ToItself(a)));
+    assert_eq!(network.add_node(ClusterIndex(3)), Err(NetworkError::NoSuchCluster(ClusterIndex(3))));
+    let nowhere = LinkRef::Wan { from: A, to: island };
+    assert_eq!(network.set_rate(nowhere, Some(1)), Err(NetworkError::NoLink(A, island)));
+}
