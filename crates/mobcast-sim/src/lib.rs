@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 pub mod fluid;
+pub mod experiment;
 pub mod link;
 pub mod network;
 pub mod queue;
+pub mod world;

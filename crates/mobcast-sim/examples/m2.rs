@@ -1,0 +1,18 @@
+//! Runs the M2 network of the papers: `cargo run --release --example m2 [nodes per cluster] [MB] [seed]`.
+
+use mobcast_sim::experiment::Experiment;
+use mobcast_topology::{Scenario, optimum, preset};
+
+fn main() {
+    let argument = |i: usize, default: u64| std::env::args().nth(i).map_or(default, |a| a.parse().expect("a number"));
+    let (nodes, mb, seed) = (argument(1, 16), argument(2, 600), argument(3, 1));
+    let topology = preset::m2_fast(nodes as u32);
+    let best = optimum(&topology, mobcast_topology::ClusterIndex(0));
+    let mut experiment = Experiment::new(Scenario::steady(topology), mb * 1_000_000, seed);
+    experiment.settings.check_every = 0;
+    let outcome = experiment.run();
+    let rate = outcome.throughput_bytes_per_s(mb * 1_000_000);
+    println!("{:.3} MB/s, optimum {best:?}", rate / 1e6);
+    println!("copies {:.4?} control {:.4} wan control {:.4}", outcome.wan_copies, outcome.control, outcome.wan_control);
+    println!("{} steps, end {:?}, stuck {:?}, failed {:?}", outcome.steps, outcome.end, outcome.stuck, outcome.failed);
+}

@@ -1,0 +1,242 @@
+//! One experiment: a network and its changes, who joins when, what is broadcast, who dies; and its outcome, held
+//! against the optimum of the network.
+
+use mobcast_proto::content::object::{Descriptor, FileMeta, ObjectKind};
+use mobcast_proto::content::piece_size::{PieceSizeInput, automatic_piece_size};
+use mobcast_proto::{BroadcastId, Duration, Time};
+use mobcast_topology::{ClusterIndex, Scenario};
+
+use crate::network::{Network, NodeIndex, Settings as NetworkSettings, Stop};
+use crate::world::{Due, Settings, World};
+
+/// Virtual time without a stored piece after which a run that is not over counts as stuck.
+const STUCK_AFTER: Duration = Duration::from_secs(60);
+
+/// What happens besides the transfer.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// A node starts, and joins.
+    Join(ClusterIndex),
+    /// A node's process ends (by its number in the order of starting).
+    Stop(u32, Stop),
+    /// A link changes.
+    Change(mobcast_topology::Change),
+}
+
+/// What is simulated.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// The network, and its changes.
+    pub scenario: Scenario,
+    /// Bytes of the object.
+    pub object_bytes: u64,
+    /// Bytes of a piece; chosen automatically if none.
+    pub piece_size: Option<u32>,
+    /// Whether nodes are started with the name of their cluster, or have to find it.
+    pub named_clusters: bool,
+    /// What else happens, and when.
+    pub steps: Vec<(Time, Step)>,
+    /// How the network is simulated.
+    pub network: NetworkSettings,
+    /// How machines behave.
+    pub settings: Settings,
+    /// The strategy.
+    pub strategy: String,
+    /// Virtual time at which the run is given up.
+    pub deadline: Time,
+}
+
+/// What came out.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// When each node was complete, by its number; none for those that were not.
+    pub complete: Vec<Option<Time>>,
+    /// Nodes that were stopped.
+    pub stopped: Vec<NodeIndex>,
+    /// Payload bytes that entered each cluster over the WAN, divided by the object's.
+    pub wan_copies: Vec<f64>,
+    /// Control bytes on WAN links, divided by all bytes on them.
+    pub wan_control: f64,
+    /// Control bytes on all links, divided by payload bytes.
+    pub control: f64,
+    /// A number that any difference in what happened changes.
+    pub trace_hash: u64,
+    /// Happenings.
+    pub steps: u64,
+    /// Set if the run did not come to its end, with what was seen.
+    pub stuck: Option<String>,
+    /// Why each node failed, if it did.
+    pub failed: Vec<String>,
+    /// Virtual time of the end.
+    pub end: Time,
+}
+
+impl Experiment {
+    /// A broadcast from the first cluster's first node to all nodes of a network that does not change.
+    pub fn new(scenario: Scenario, object_bytes: u64, seed: u64) -> Experiment {
+        Experiment {
+            scenario,
+            object_bytes,
+            piece_size: None,
+            named_clusters: true,
+            steps: Vec::new(),
+            network: NetworkSettings { report_drained: true, ..NetworkSettings::default() },
+            settings: Settings { seed, ..Settings::default() },
+            strategy: "mob".into(),
+            deadline: Time(3_600_000_000_000),
+        }
+    }
+
+    /// Runs it.
+    pub fn run(&self) -> Outcome {
+        let mut run = Run::start(self);
+        while run.world.network.now() < self.deadline && !run.is_over() {
+            match run.world.step() {
+                None => break,
+                Some(Some(step)) => run.take_step(step),
+                Some(None) => {}
+            }
+            if run.is_stuck() {
+                break;
+            }
+        }
+        run.outcome()
+    }
+
+    fn descriptor(&self) -> Descriptor {
+        let length = Some(self.object_bytes);
+        let kind = ObjectKind::Synthetic { seed: 0 };
+        let receivers = Some((self.scenario.topology.nodes() - 1) as u32);
+        let input = PieceSizeInput { kind, length, receivers, link_rate_bytes_per_s: None };
+        Descriptor {
+            kind,
+            name: b"object".to_vec(),
+            meta: FileMeta::default(),
+            length,
+            index_length: 0,
+            piece_size: self.piece_size.unwrap_or_else(|| automatic_piece_size(input)),
+            strategy: self.strategy.clone(),
+        }
+    }
+}
+
+struct Run<'a> {
+    experiment: &'a Experiment,
+    world: World,
+    broadcast: BroadcastId,
+    steps: Vec<(Time, Step)>,
+    steps_left: usize,
+    stopped: Vec<NodeIndex>,
+    /// Nodes complete so far; looked at again only when something was stored.
+    checked_at: Time,
+    over: bool,
+}
+
+impl<'a> Run<'a> {
+    fn start(experiment: &'a Experiment) -> Run<'a> {
+        let topology = &experiment.scenario.topology;
+        let network = Network::new(topology, experiment.network);
+        let mut world = World::new(network, experiment.settings);
+        let name = |c: ClusterIndex| experiment.named_clusters.then(|| topology.clusters()[c.as_usize()].name.clone());
+        for cluster in topology.indices() {
+            for _ in 0..topology.clusters()[cluster.as_usize()].nodes {
+                world.start_machine(cluster, name(cluster));
+            }
+        }
+        let changes = experiment.scenario.changes.iter().map(|c| (Time(c.at_ns), Step::Change(*c)));
+        let steps: Vec<(Time, Step)> = experiment.steps.iter().cloned().chain(changes).collect();
+        for (i, (at, _)) in steps.iter().enumerate() {
+            world.network.schedule(*at, Due::Step(i));
+        }
+        let broadcast = world.broadcast(NodeIndex(0), experiment.descriptor(), None);
+        let steps_left = steps.iter().filter(|(_, step)| matches!(step, Step::Join(_))).count();
+        Run { experiment, world, broadcast, steps, steps_left, stopped: Vec::new(), checked_at: Time::ZERO, over: false }
+    }
+
+    fn take_step(&mut self, index: usize) {
+        match self.steps[index].1.clone() {
+            Step::Join(cluster) => {
+                self.steps_left -= 1;
+                let name = self.experiment.scenario.topology.clusters()[cluster.as_usize()].name.clone();
+                self.world.start_machine(cluster, self.experiment.named_clusters.then_some(name));
+            }
+            Step::Stop(node, stop) => {
+                let node = NodeIndex(node);
+                if self.world.network.is_running(node) {
+                    self.world.stop_machine(node, stop);
+                    self.stopped.push(node);
+                }
+            }
+            Step::Change(change) => {
+                self.world.network.set_rate(change.link, change.rate_bytes_per_s).expect("scenarios name existing links");
+            }
+        }
+    }
+
+    fn is_over(&mut self) -> bool {
+        let progress = self.world.last_progress();
+        if !self.over && progress > self.checked_at {
+            self.checked_at = progress;
+            let running = |i: &usize| self.world.network.is_running(NodeIndex(*i as u32));
+            let machines = &self.world.machines;
+            self.over = self.steps_left == 0
+                && (0..machines.len()).filter(running).all(|i| machines[i].seen.complete.contains_key(&self.broadcast));
+        }
+        self.over
+    }
+
+    fn is_stuck(&self) -> bool {
+        self.world.network.now().since(self.world.last_progress()) > STUCK_AFTER
+    }
+
+    fn outcome(self) -> Outcome {
+        let world = &self.world;
+        let complete: Vec<Option<Time>> =
+            world.machines.iter().map(|m| m.seen.complete.get(&self.broadcast).copied()).collect();
+        let failed = world.machines.iter().filter_map(|m| m.seen.failed.get(&self.broadcast).cloned()).collect();
+        let topology = &self.experiment.scenario.topology;
+        let (mut wan, mut lan) = ([0u64; 2], [0u64; 2]);
+        let mut wan_copies = Vec::new();
+        for to in topology.indices() {
+            let mut imported = 0;
+            for from in topology.indices() {
+                let traffic = world.network.pair_traffic(from, to);
+                let sum = if from == to { &mut lan } else { &mut wan };
+                sum[0] += traffic.payload_bytes;
+                sum[1] += traffic.control_bytes;
+                imported += if from == to { 0 } else { traffic.payload_bytes };
+            }
+            wan_copies.push(imported as f64 / self.experiment.object_bytes.max(1) as f64);
+        }
+        let stuck = (!self.over).then(|| {
+            let missing = (0..complete.len())
+                .filter(|&i| complete[i].is_none() && world.network.is_running(NodeIndex(i as u32)))
+                .map(|i| format!("node {i}: {:?}", world.machines[i].node.progress(self.broadcast)));
+            format!("at {:?}: {}", world.network.now(), missing.take(5).collect::<Vec<_>>().join("; "))
+        });
+        Outcome {
+            complete,
+            stopped: self.stopped,
+            wan_copies,
+            wan_control: wan[1] as f64 / (wan[0] + wan[1]).max(1) as f64,
+            control: (wan[1] + lan[1]) as f64 / (wan[0] + lan[0]).max(1) as f64,
+            trace_hash: world.trace_hash(),
+            steps: world.steps(),
+            stuck,
+            failed,
+            end: world.network.now(),
+        }
+    }
+}
+
+impl Outcome {
+    /// When the last node was complete.
+    pub fn last_complete(&self) -> Option<Time> {
+        self.complete.iter().flatten().max().copied()
+    }
+
+    /// Throughput of the whole broadcast, bytes per second: the object by the time of the last node.
+    pub fn throughput_bytes_per_s(&self, object_bytes: u64) -> f64 {
+        self.last_complete().map_or(0.0, |at| object_bytes as f64 / at.as_secs_f64())
+    }
+}

@@ -1,0 +1,34 @@
+//! What is counted of the messages that pass through the network.
+
+use crate::link::{Class, Sent};
+
+/// Bytes of the two classes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Traffic {
+    /// Bytes of payload messages.
+    pub payload_bytes: u64,
+    /// Bytes of control messages.
+    pub control_bytes: u64,
+}
+
+impl Traffic {
+    pub(super) fn count(&mut self, sent: Sent) {
+        match sent.class {
+            Class::Control => self.control_bytes += u64::from(sent.bytes),
+            Class::Payload => self.payload_bytes += u64::from(sent.bytes),
+        }
+    }
+}
+
+/// What one node has sent (whole messages that have left) and received (messages delivered).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NodeTraffic {
+    /// From other clusters.
+    pub wan_in: Traffic,
+    /// To other clusters.
+    pub wan_out: Traffic,
+    /// From the own cluster.
+    pub lan_in: Traffic,
+    /// To the own cluster.
+    pub lan_out: Traffic,
+}

@@ -1,0 +1,615 @@
+//! The driver of [`mobcast_proto::node::Node`] in the simulated network: dials, delivers frames and payload, answers
+//! for signatures, feeds the root's source, and runs everybody's timers. The protocol code is the shipped one; frames
+//! are really encoded and decoded. Everything follows from the experiment and its seed.
+//!
+//! What is simplified: signing and verifying take no time; a dial takes two round trips (TCP and TLS); storing a piece
+//! takes [`Settings::store_time`].
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use mobcast_proto::content::Descriptor;
+use mobcast_proto::content::manifest::{SignatureDomain, signed_message};
+use mobcast_proto::group::assignment::Credential;
+use mobcast_proto::io::{Check, Dial, Event, Output, PeerIdentity, Signer};
+use mobcast_proto::limits::CHUNK_BYTES_MAX;
+use mobcast_proto::node::{Node, NodeConfig};
+use mobcast_proto::random::{mix, mix2};
+use mobcast_proto::wire::Frame;
+use mobcast_proto::{
+    BroadcastId, ByteRange, ClusterId, Digest, Duration, GroupId, LinkId, NodeId, PieceIndex, PublicKey, Signature, Time,
+};
+use mobcast_topology::ClusterIndex;
+
+use crate::link::Class;
+use crate::network::{Delivery, FlowId, Happening, Network, NodeIndex, Stop};
+use crate::queue::Token;
+
+/// Bytes that a control frame takes beside its own: framing, a TLS record, TCP and IP headers.
+const FRAME_OVERHEAD_BYTES: u32 = 4 + 22 + 52;
+/// Bytes that a chunk of payload takes beside its own: a sealed header.
+const CHUNK_OVERHEAD_BYTES: u32 = 22 + 22;
+/// The root's source delivers this often.
+const SOURCE_INTERVAL: Duration = Duration::from_millis(5);
+
+/// How the nodes' machines behave.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Everything that is random follows from it.
+    pub seed: u64,
+    /// Bytes per second at which the root reads and hashes its source.
+    pub source_rate_bytes_per_s: u64,
+    /// From the last byte of a piece to the piece being stored.
+    pub store_time: Duration,
+    /// Largest part of a piece that travels as one message, bytes.
+    pub chunk_bytes_max: u32,
+    /// Nodes check their invariants after so many steps.
+    pub check_every: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            seed: 1,
+            source_rate_bytes_per_s: 1_000_000_000,
+            store_time: Duration::from_micros(200),
+            chunk_bytes_max: CHUNK_BYTES_MAX,
+            check_every: 1,
+        }
+    }
+}
+
+/// What the world schedules for itself.
+#[derive(Debug)]
+pub enum Due {
+    /// A node's timer.
+    Timer(NodeIndex),
+    /// A dial has arrived.
+    DialArrives { from: NodeIndex, link: LinkId, to: NodeIndex, joining: bool, opened: u32 },
+    /// A dial is answered: by the link's flow, or by nobody.
+    DialDone { from: NodeIndex, link: LinkId, to: Option<(NodeIndex, FlowId)>, opened: u32 },
+    /// A measurement is done.
+    Probed { node: NodeIndex, cluster: ClusterId, rtt: Option<Duration>, opened: u32 },
+    /// A piece is on disk.
+    Stored { node: NodeIndex, broadcast: BroadcastId, piece: PieceIndex, opened: u32 },
+    /// The source has more.
+    Source(NodeIndex),
+    /// The experiment's own: given to [`crate::experiment`].
+    Step(usize),
+}
+
+/// A message on its way.
+enum Message {
+    Frame(Vec<u8>),
+    Payload { broadcast: BroadcastId, piece: PieceIndex, range: ByteRange, forged: bool },
+}
+
+/// The root's source.
+struct Source {
+    broadcast: BroadcastId,
+    length: u64,
+    piece_size: u32,
+    read: u64,
+    hashed: u32,
+}
+
+/// What a node's application has seen.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// When each broadcast was complete here.
+    pub complete: BTreeMap<BroadcastId, Time>,
+    /// Broadcasts that failed here, and why.
+    pub failed: BTreeMap<BroadcastId, String>,
+    /// Broadcasts that were released here.
+    pub released: BTreeMap<BroadcastId, Time>,
+    /// Why the node is in its cluster.
+    pub reason: String,
+    /// Its cluster's name.
+    pub cluster: String,
+    /// Peers that it dropped, and why.
+    pub dropped: Vec<String>,
+}
+
+/// A simulated machine with a node on it.
+pub struct Machine {
+    /// The node.
+    pub node: Node,
+    /// What its application has seen.
+    pub seen: Seen,
+    /// Whether it sends wrong bytes.
+    pub malicious: bool,
+    key: PublicKey,
+    flows: BTreeMap<LinkId, FlowId>,
+    links: BTreeMap<FlowId, LinkId>,
+    in_driver: BTreeMap<LinkId, usize>,
+    forged: BTreeMap<(BroadcastId, PieceIndex), bool>,
+    timer: Option<(Time, Token)>,
+    source: Option<Source>,
+    /// Grows when the machine stops, so that what was scheduled for it before is void.
+    life: u32,
+}
+
+/// All machines and the network between them.
+pub struct World {
+    /// The network.
+    pub network: Network<Due>,
+    /// The machines, by [`NodeIndex`].
+    pub machines: Vec<Machine>,
+    settings: Settings,
+    group: GroupId,
+    messages: Vec<Option<Message>>,
+    free: Vec<usize>,
+    trace: u64,
+    steps: u64,
+    last_progress: Time,
+}
+
+/// The authority's key in a simulated group.
+const AUTHORITY: PublicKey = PublicKey([0xaa; 32]);
+
+fn sign(key: PublicKey, message: &[u8]) -> Signature {
+    let half = blake3::keyed_hash(&key.0, message);
+    let mut bytes = [0; 64];
+    bytes[..32].copy_from_slice(half.as_bytes());
+    Signature(bytes)
+}
+
+/// A node's address: only the world knows that it is made from the node's number.
+fn address(node: NodeIndex) -> SocketAddr {
+    let [_, a, b, c] = node.0.to_be_bytes();
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, a, b, c)), 7077)
+}
+
+fn node_at(address: SocketAddr) -> Option<NodeIndex> {
+    match address.ip() {
+        IpAddr::V4(ip) => {
+            let [_, a, b, c] = ip.octets();
+            Some(NodeIndex(u32::from_be_bytes([0, a, b, c])))
+        }
+        IpAddr::V6(_) => None,
+    }
+}
+
+fn digest_of(piece: u32) -> Digest {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&mix(u64::from(piece)).to_be_bytes());
+    Digest(bytes)
+}
+
+// ---- Building ----
+
+impl World {
+    /// An empty group on a network.
+    pub fn new(network: Network<Due>, settings: Settings) -> World {
+        World {
+            network,
+            machines: Vec::new(),
+            settings,
+            group: GroupId([7; 16]),
+            messages: Vec::new(),
+            free: Vec::new(),
+            trace: settings.seed,
+            steps: 0,
+            last_progress: Time::ZERO,
+        }
+    }
+
+    /// Starts a machine whose node founds the group (the first) or joins it. `name` is the cluster's, if its user
+    /// gives one.
+    ///
+    /// # Panics
+    /// If the topology has no such cluster: experiments are checked before they are run.
+    pub fn start_machine(&mut self, cluster: ClusterIndex, name: Option<String>) -> NodeIndex {
+        let index = self.network.add_node(cluster).expect("experiments name clusters of their topology");
+        let now = self.network.now();
+        let key = PublicKey(*blake3::hash(&index.0.to_be_bytes()).as_bytes());
+        let config = NodeConfig {
+            group: self.group,
+            name: format!("node{}", index.0),
+            cluster: name,
+            addresses: vec![address(index)],
+            key,
+            plain: false,
+            seed: mix2(self.settings.seed, u64::from(index.0)),
+        };
+        let node = if index == NodeIndex(0) {
+            let credential = Credential { group: self.group, node: NodeId(0), key, expires_unix_s: u64::MAX };
+            let message = signed_message(SignatureDomain::Credential, self.group, &credential.to_bytes());
+            Node::found(config, credential, sign(AUTHORITY, &message), now)
+        } else {
+            Node::join(config, vec![address(NodeIndex(0))], now)
+        };
+        self.machines.push(Machine {
+            node,
+            seen: Seen::default(),
+            malicious: false,
+            key,
+            flows: BTreeMap::new(),
+            links: BTreeMap::new(),
+            in_driver: BTreeMap::new(),
+            forged: BTreeMap::new(),
+            timer: None,
+            source: None,
+            life: 0,
+        });
+        self.drain(index);
+        index
+    }
+
+    /// Starts a broadcast from a machine's synthetic source.
+    ///
+    /// # Panics
+    /// If the machine is not a member yet.
+    pub fn broadcast(&mut self, from: NodeIndex, descriptor: Descriptor, whole: Option<Vec<u8>>) -> BroadcastId {
+        let now = self.network.now();
+        let (length, piece_size) = (descriptor.length.unwrap_or(0), descriptor.piece_size);
+        let machine = &mut self.machines[from.0 as usize];
+        let id = machine.node.broadcast(now, descriptor, whole).expect("the root is a member");
+        machine.source = Some(Source { broadcast: id, length, piece_size, read: 0, hashed: 0 });
+        self.network.schedule(now, Due::Source(from));
+        self.drain(from);
+        id
+    }
+
+    /// A machine dies (silently) or its process ends.
+    pub fn stop_machine(&mut self, index: NodeIndex, stop: Stop) {
+        let machine = &mut self.machines[index.0 as usize];
+        machine.life += 1;
+        if let Some((_, token)) = machine.timer.take() {
+            self.network.unschedule(token);
+        }
+        self.network.stop_node(index, stop);
+    }
+}
+
+// ---- The loop ----
+
+impl World {
+    /// Goes on to the next happening. False when nothing is left to happen; steps of the experiment are returned.
+    pub fn step(&mut self) -> Option<Option<usize>> {
+        let (now, happening) = self.network.step()?;
+        self.steps += 1;
+        match happening {
+            Happening::Delivered(delivery) => self.delivered(now, delivery),
+            Happening::Closed { node, flow } => {
+                // `flow` led towards `node`; what the node calls the link hangs on its own direction.
+                self.link_gone(now, node, flow.reverse());
+            }
+            Happening::Drained(flow) => self.drained(now, flow),
+            Happening::Due(Due::Step(step)) => return Some(Some(step)),
+            Happening::Due(due) => self.due(now, due),
+        }
+        Some(None)
+    }
+
+    /// A number that any difference in what happened changes.
+    pub fn trace_hash(&self) -> u64 {
+        self.trace
+    }
+
+    /// Happenings so far.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// When a piece was stored last, anywhere.
+    pub fn last_progress(&self) -> Time {
+        self.last_progress
+    }
+
+    fn note(&mut self, now: Time, node: NodeIndex, what: u64) {
+        self.trace = mix2(self.trace, mix2(now.0, u64::from(node.0) << 32 ^ what));
+    }
+
+    fn delivered(&mut self, now: Time, delivery: Delivery) {
+        let message = self.messages[delivery.tag as usize].take().expect("a message is delivered once");
+        self.free.push(delivery.tag as usize);
+        let to = delivery.to;
+        self.note(now, to, u64::from(delivery.bytes) << 8 | 1);
+        let machine = &mut self.machines[to.0 as usize];
+        let Some(&link) = machine.links.get(&delivery.flow.reverse()) else { return };
+        match message {
+            Message::Frame(bytes) => {
+                let frame = Frame::decode(&bytes).expect("the simulator sends what it has encoded");
+                machine.node.handle_frame(now, link, frame);
+            }
+            Message::Payload { broadcast, piece, range, forged } => {
+                if forged {
+                    machine.forged.insert((broadcast, piece), true);
+                }
+                machine.node.handle_payload(now, link, broadcast, piece, range);
+            }
+        }
+        self.drain(to);
+    }
+
+    fn drained(&mut self, now: Time, flow: FlowId) {
+        let (from, _) = self.network.ends(flow);
+        let machine = &mut self.machines[from.0 as usize];
+        let Some(&link) = machine.links.get(&flow) else { return };
+        let parts = machine.in_driver.insert(link, 0).unwrap_or(0);
+        (0..parts).for_each(|_| machine.node.handle_sent(now, link));
+        self.drain(from);
+    }
+
+    fn link_gone(&mut self, now: Time, node: NodeIndex, own_flow: FlowId) {
+        self.note(now, node, 2);
+        let machine = &mut self.machines[node.0 as usize];
+        if let Some(link) = machine.links.remove(&own_flow) {
+            machine.flows.remove(&link);
+            machine.in_driver.remove(&link);
+            machine.node.handle_link_down(now, link);
+            self.drain(node);
+        }
+    }
+
+    fn due(&mut self, now: Time, due: Due) {
+        match due {
+            Due::Timer(index) => {
+                self.machines[index.0 as usize].timer = None;
+                self.note(now, index, 3);
+                self.machines[index.0 as usize].node.handle_timeout(now);
+                self.drain(index);
+            }
+            Due::DialArrives { from, link, to, joining, opened } => {
+                self.dial_arrives(now, from, link, to, joining, opened);
+            }
+            Due::DialDone { from, link, to, opened } => self.dial_done(now, from, link, to, opened),
+            Due::Probed { node, cluster, rtt, opened } => {
+                if self.alive(node, opened) {
+                    self.machines[node.0 as usize].node.handle_probed(now, cluster, rtt);
+                    self.drain(node);
+                }
+            }
+            Due::Stored { node, broadcast, piece, opened } => self.stored(now, node, broadcast, piece, opened),
+            Due::Source(index) => self.read_source(now, index),
+            Due::Step(_) => unreachable!("steps are returned to the experiment"),
+        }
+    }
+
+    fn alive(&self, node: NodeIndex, life: u32) -> bool {
+        self.network.is_running(node) && self.machines[node.0 as usize].life == life
+    }
+
+    fn stored(&mut self, now: Time, index: NodeIndex, broadcast: BroadcastId, piece: PieceIndex, life: u32) {
+        if !self.alive(index, life) {
+            return;
+        }
+        let machine = &mut self.machines[index.0 as usize];
+        if machine.forged.remove(&(broadcast, piece)).is_some() {
+            machine.node.handle_wrong(now, broadcast, piece, true);
+        } else {
+            machine.node.handle_stored(now, broadcast, piece);
+            self.last_progress = now;
+        }
+        self.note(now, index, u64::from(piece.0) << 8 | 4);
+        self.drain(index);
+    }
+
+    fn read_source(&mut self, now: Time, index: NodeIndex) {
+        let rate = self.settings.source_rate_bytes_per_s;
+        if !self.network.is_running(index) {
+            return;
+        }
+        let machine = &mut self.machines[index.0 as usize];
+        let Some(source) = &mut machine.source else { return };
+        source.read = (source.read + SOURCE_INTERVAL.bytes_at(rate)).min(source.length);
+        let ended = source.read == source.length;
+        let size = u64::from(source.piece_size);
+        let pieces = if ended { source.length.div_ceil(size) } else { source.read / size } as u32;
+        let (broadcast, length) = (source.broadcast, source.length);
+        for piece in source.hashed..pieces {
+            machine.node.handle_hashed(now, broadcast, digest_of(piece));
+        }
+        source.hashed = pieces;
+        if ended {
+            machine.source = None;
+            machine.node.handle_source_end(now, broadcast, length, Digest([1; 32]));
+        } else {
+            self.network.schedule(now + SOURCE_INTERVAL, Due::Source(index));
+        }
+        self.drain(index);
+    }
+}
+
+// ---- Links ----
+
+impl World {
+    fn dial(&mut self, from: NodeIndex, link: LinkId, dial: &Dial) {
+        let now = self.network.now();
+        let (addresses, joining) = match dial {
+            Dial::Join { addresses } => (addresses, true),
+            Dial::Member { addresses, .. } => (addresses, false),
+        };
+        let opened = self.machines[from.0 as usize].life;
+        let to = addresses.first().and_then(|&a| node_at(a)).filter(|to| (to.0 as usize) < self.machines.len());
+        let delay = to.and_then(|to| self.network.delay(from, to));
+        match (to, delay) {
+            (Some(to), Some(delay)) if self.network.is_running(to) => {
+                self.network.schedule(now + delay.times(3), Due::DialArrives { from, link, to, joining, opened });
+            }
+            _ => {
+                let at = now + delay.unwrap_or(Duration::from_millis(1)).times(2);
+                self.network.schedule(at, Due::DialDone { from, link, to: None, opened });
+            }
+        }
+    }
+
+    fn dial_arrives(&mut self, now: Time, from: NodeIndex, link: LinkId, to: NodeIndex, joining: bool, life: u32) {
+        if !self.alive(from, life) {
+            return;
+        }
+        let Ok(flow) = self.network.open(from, to) else {
+            self.network.schedule(now, Due::DialDone { from, link, to: None, opened: life });
+            return;
+        };
+        let delay = self.network.delay(from, to).unwrap_or_default();
+        let done = Due::DialDone { from, link, to: Some((to, flow)), opened: life };
+        self.network.schedule(now + delay, done);
+        let hello = self.machines[from.0 as usize].node.hello(0);
+        let identity = match joining {
+            true => PeerIdentity::Joiner,
+            false => PeerIdentity::Member { node: hello.node, cluster: hello.cluster },
+        };
+        let machine = &mut self.machines[to.0 as usize];
+        let accepted = machine.node.accept_link(now, identity, &hello);
+        machine.flows.insert(accepted, flow.reverse());
+        machine.links.insert(flow.reverse(), accepted);
+        self.drain(to);
+    }
+
+    fn dial_done(&mut self, now: Time, from: NodeIndex, link: LinkId, to: Option<(NodeIndex, FlowId)>, life: u32) {
+        if !self.alive(from, life) {
+            return;
+        }
+        self.note(now, from, 5);
+        let hello = to.map(|(to, flow)| (self.machines[to.0 as usize].node.hello(0), flow));
+        let machine = &mut self.machines[from.0 as usize];
+        match hello {
+            Some((hello, flow)) => {
+                machine.flows.insert(link, flow);
+                machine.links.insert(flow, link);
+                let identity = PeerIdentity::Member { node: hello.node, cluster: hello.cluster };
+                machine.node.handle_link_up(now, link, identity, &hello);
+            }
+            None => machine.node.handle_link_down(now, link),
+        }
+        self.drain(from);
+    }
+}
+
+// ---- Outputs ----
+
+impl World {
+    /// Does what a node wants done, until it wants nothing more, and sets its timer.
+    fn drain(&mut self, index: NodeIndex) {
+        if !self.network.is_running(index) {
+            return;
+        }
+        while let Some(output) = self.machines[index.0 as usize].node.poll_output() {
+            self.carry_out(index, output);
+        }
+        if self.settings.check_every > 0 && self.steps.is_multiple_of(self.settings.check_every) {
+            self.machines[index.0 as usize].node.check_invariants();
+        }
+        let at = self.machines[index.0 as usize].node.poll_timeout().max(self.network.now());
+        let machine = &mut self.machines[index.0 as usize];
+        match machine.timer {
+            Some((set, _)) if set <= at => {}
+            other => {
+                if let Some((_, token)) = other {
+                    self.network.unschedule(token);
+                }
+                let token = self.network.schedule(at, Due::Timer(index));
+                self.machines[index.0 as usize].timer = Some((at, token));
+            }
+        }
+    }
+
+    fn carry_out(&mut self, index: NodeIndex, output: Output) {
+        let now = self.network.now();
+        let life = self.machines[index.0 as usize].life;
+        match output {
+            Output::Send { link, frame } => {
+                let bytes = frame.encode();
+                let size = bytes.len() as u32 + FRAME_OVERHEAD_BYTES;
+                self.transmit(index, link, size, Message::Frame(bytes), Class::Control);
+            }
+            Output::SendPayload { link, broadcast, piece, range } => {
+                self.send_payload(index, link, broadcast, piece, range);
+            }
+            // What has been handed to the network goes out: it is at most two parts of pieces.
+            Output::CancelPayload { .. } | Output::DropPiece { .. } | Output::Hashes { .. } => {}
+            Output::Connect { link, dial } => self.dial(index, link, &dial),
+            Output::Close { link, .. } => {
+                let machine = &mut self.machines[index.0 as usize];
+                if let Some(flow) = machine.flows.remove(&link) {
+                    machine.links.remove(&flow);
+                    machine.in_driver.remove(&link);
+                    self.network.close(flow);
+                }
+            }
+            Output::Probe { cluster, addresses } => {
+                let to = addresses.first().and_then(|&a| node_at(a)).filter(|&to| self.network.is_running(to));
+                let rtt = to.and_then(|to| self.network.delay(index, to)).map(|delay| delay.times(2));
+                let at = now + rtt.unwrap_or(Duration::from_secs(2));
+                self.network.schedule(at, Due::Probed { node: index, cluster, rtt, opened: life });
+            }
+            Output::Sign { token, signer, message } => {
+                let key = match signer {
+                    Signer::Authority => AUTHORITY,
+                    Signer::Node => self.machines[index.0 as usize].key,
+                };
+                self.machines[index.0 as usize].node.handle_signed(now, token, sign(key, &message));
+            }
+            Output::Verify { token, checks } => {
+                let valid = |check: &Check| sign(check.key.unwrap_or(AUTHORITY), &check.message) == check.signature;
+                let all = checks.iter().all(valid);
+                self.machines[index.0 as usize].node.handle_verified(now, token, all);
+            }
+            Output::Certify { mut credential } => {
+                credential.expires_unix_s = u64::MAX;
+                let message = signed_message(SignatureDomain::Credential, self.group, &credential.to_bytes());
+                let signature = sign(AUTHORITY, &message);
+                self.machines[index.0 as usize].node.handle_certified(now, credential, signature, Vec::new());
+            }
+            Output::Identity { .. } => {}
+            Output::VerifyPiece { broadcast, piece } | Output::StorePiece { broadcast, piece, .. } => {
+                let at = now + self.settings.store_time;
+                self.network.schedule(at, Due::Stored { node: index, broadcast, piece, opened: life });
+            }
+            Output::Event(event) => self.event(index, event),
+        }
+    }
+
+    fn transmit(&mut self, index: NodeIndex, link: LinkId, bytes: u32, message: Message, class: Class) {
+        let Some(&flow) = self.machines[index.0 as usize].flows.get(&link) else { return };
+        let tag = self.free.pop().unwrap_or_else(|| {
+            self.messages.push(None);
+            self.messages.len() - 1
+        });
+        self.messages[tag] = Some(message);
+        self.network.send(flow, bytes, tag as u64, class);
+    }
+
+    fn send_payload(&mut self, index: NodeIndex, link: LinkId, broadcast: BroadcastId, piece: PieceIndex, range: ByteRange) {
+        let machine = &mut self.machines[index.0 as usize];
+        if !machine.flows.contains_key(&link) {
+            return;
+        }
+        *machine.in_driver.entry(link).or_insert(0) += 1;
+        let forged = machine.malicious;
+        let mut start = range.start;
+        while start < range.end {
+            let end = range.end.min(start + self.settings.chunk_bytes_max);
+            let chunk = ByteRange { start, end };
+            let message = Message::Payload { broadcast, piece, range: chunk, forged };
+            self.transmit(index, link, chunk.len() + CHUNK_OVERHEAD_BYTES, message, Class::Payload);
+            start = end;
+        }
+    }
+
+    fn event(&mut self, index: NodeIndex, event: Event) {
+        let now = self.network.now();
+        let machine = &mut self.machines[index.0 as usize];
+        match event {
+            Event::Announced { broadcast, .. } => machine.node.accept(now, broadcast),
+            Event::Complete { broadcast, .. } => {
+                machine.seen.complete.insert(broadcast, now);
+                if machine.node.id() != Some(broadcast.root) {
+                    machine.node.confirm(now, broadcast);
+                }
+            }
+            Event::Failed { broadcast, failure } => {
+                machine.seen.failed.insert(broadcast, failure.to_string());
+            }
+            Event::Released { broadcast } => {
+                machine.seen.released.insert(broadcast, now);
+            }
+            Event::Admitted { reason, .. } => machine.seen.reason = reason,
+            Event::Assigned { cluster_name, .. } => machine.seen.cluster = cluster_name,
+            Event::PeerDropped { reason, .. } => machine.seen.dropped.push(reason.to_string()),
+            _ => {}
+        }
+    }
+}
