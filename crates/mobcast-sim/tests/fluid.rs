@@ -115,7 +115,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
     #[test]
     fn exact_rates_are_those_of_progressive_filling((mut capacities, paths, steps) in network()) {

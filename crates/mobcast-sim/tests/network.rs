@@ -241,38 +241,49 @@ fn draining_is_reported_on_request() {
     assert_eq!((at, first), (Time(2 * MS), Happening::Drained(flow)));
 }
 
-/// `rounds` waves of messages among 40 nodes with network cards, sizes and ends from a fixed pattern.
-fn busy_network(settings: Settings) -> Network<u64> {
+/// 40 waves of messages among 40 nodes with network cards, sizes and ends from a fixed pattern. Returns the network
+/// when all is quiet, and the time at which the last payload message arrived.
+fn busy_network(settings: Settings) -> (Network<u64>, Time) {
     let cluster = Cluster::new("", 0).with_nic(1_000_000);
     let mut network = Network::new(&preset::full_mesh(4, &cluster, 800_000, 5 * MS), settings);
     let nodes: Vec<NodeIndex> = (0..40).map(|i| network.add_node(ClusterIndex(i % 4)).unwrap()).collect();
-    let mut flows = Vec::new();
-    for i in 0..40 {
-        for step in [1, 2, 7, 12] {
-            flows.push(network.open(nodes[i], nodes[(i + step) % 40]).unwrap());
-        }
-    }
-    for round in 0..40u64 {
-        network.schedule(Time(round * 50 * MS), round);
-    }
-    network.schedule(Time(u64::MAX / 2), u64::MAX);
-    let mut state = mobcast_proto::random::Random::new(1);
-    while let Some((_, happening)) = network.step() {
+    let pairs = (0..40).flat_map(|i| [1, 2, 8, 12].map(|step| (i, (i + step) % 40)));
+    let flows: Vec<FlowId> = pairs.map(|(i, j)| network.open(nodes[i], nodes[j]).unwrap()).collect();
+    (0..40).for_each(|wave| {
+        network.schedule(Time(wave * 50 * MS), wave);
+    });
+    let mut random = mobcast_proto::random::Random::new(1);
+    let mut last = Time::ZERO;
+    while let Some((at, happening)) = network.step() {
         match happening {
-            Happening::Due(u64::MAX) => break,
-            Happening::Due(round) => {
+            Happening::Due(wave) => {
                 for _ in 0..40 {
-                    let flow = flows[state.below(flows.len())];
-                    network.send(flow, 10_000 + state.below(50_000) as u32, round, Class::Payload);
+                    let flow = flows[random.below(flows.len())];
+                    network.send(flow, 10_000 + random.below(50_000) as u32, wave, Class::Payload);
                 }
             }
-            Happening::Delivered(delivery) if delivery.class == Class::Payload && state.below(2) == 0 => {
+            Happening::Delivered(delivery) if delivery.class == Class::Payload => {
+                last = at;
                 network.send(delivery.flow.reverse(), 200, 0, Class::Control);
             }
             _ => {}
         }
     }
-    network
+    (network, last)
+}
+
+#[test]
+fn a_millisecond_of_quantum_changes_the_end_by_less_than_a_percent() {
+    let (exact, exact_end) = busy_network(EXACT);
+    let (quick, quick_end) = busy_network(Settings::default());
+    let difference = exact_end.0.abs_diff(quick_end.0);
+    assert!(difference * 100 < exact_end.0, "{exact_end:?} exactly, {quick_end:?} with a quantum");
+    let clusters = || (0..4).map(ClusterIndex);
+    for (from, to) in clusters().flat_map(|from| clusters().map(move |to| (from, to))) {
+        assert_eq!(exact.pair_traffic(from, to), quick.pair_traffic(from, to));
+        let capacity = 800_000 * (quick_end.0 / MS) / 1_000;
+        assert!(from == to || quick.pair_traffic(from, to).payload_bytes <= capacity * 101 / 100);
+    }
 }
 
 #[test]
@@ -288,8 +299,11 @@ fn equal_calls_give_equal_happenings() {
     };
     assert_eq!(trace(EXACT), trace(EXACT));
     assert_eq!(trace(Settings::default()), trace(Settings::default()));
-    let events = || busy_network(Settings::default()).events_total();
-    assert_eq!(events(), events());
+    let summary = || {
+        let (network, last) = busy_network(Settings::default());
+        (network.events_total(), network.turns_total(), last)
+    };
+    assert_eq!(summary(), summary());
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //! | [`network`] | [`Topology`]: clusters, the links between them, their capacities |
 //! | [`scenario`] | capacities that change over time |
 //! | [`preset`] | networks that experiments refer to by name |
-//! | [`optimum`] | the highest broadcast rate that a topology admits, and what binds it |
+//! | [`mod@optimum`] | the highest broadcast rate that a topology admits, and what binds it |
 //! | [`tree`] | the best single tree, for comparison |
 //!
 //! Rates are whole bytes per second; `None` means that the resource never binds. Times are nanoseconds.

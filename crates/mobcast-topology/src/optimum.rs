@@ -103,11 +103,10 @@ fn simple_bounds(topology: &Topology, root: ClusterIndex) -> Vec<(u64, Binding)>
         }
     }
     let copies_for_clusters = occupied_clusters.iter().filter(|c| **c != root).count() as u128;
-    if copies_for_clusters > 0 {
-        let access = |c: &ClusterIndex| topology.rate_bytes_per_s(LinkRef::AccessOut(*c)).map(u128::from);
-        if let Some(total) = occupied_clusters.iter().map(access).sum::<Option<u128>>() {
-            bounds.push((narrow(total / copies_for_clusters), Binding::TotalAccessOut));
-        }
+    let access = |c: &ClusterIndex| topology.rate_bytes_per_s(LinkRef::AccessOut(*c)).map(u128::from);
+    let total = occupied_clusters.iter().map(access).sum::<Option<u128>>();
+    if let Some(rate) = total.and_then(|total| total.checked_div(copies_for_clusters)) {
+        bounds.push((narrow(rate), Binding::TotalAccessOut));
     }
     for &index in &occupied_clusters {
         let cluster = &topology.clusters()[index.as_usize()];
