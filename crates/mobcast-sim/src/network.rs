@@ -10,13 +10,13 @@
 //!
 //! **Approximations.** Rates are brought up to date at multiples of [`Settings::quantum`]; a quantum of zero makes them
 //! exact at every instant. With a quantum, a resource may carry more or less than its capacity between two settlements
-//! by the shares of the flows that started or stopped, and up to 1/128 longer. (Over a run the errors even out: a millisecond moves
-//! the end of the busy network of `tests/network.rs` by 1/8000, and total throughput of `examples/engine_rate.rs` by up
-//! to 1/100.) A control message of at most
-//! [`EXPRESS_BYTES_MAX`] on an otherwise idle flow does not take part in the sharing: it leaves at the rate that the
-//! flow would get, and its bytes are taken from the capacities in the following [`LEVY_WINDOW`] (where they are more
-//! than 1/512 of them). There is no slow start, no loss and no queueing delay: a flow has its fair rate at once. A
-//! window or a shaper can be imitated by a cap ([`Settings::window_bytes`], [`Network::set_cap`]).
+//! by the shares of the flows that started or stopped, and up to 1/128 longer. Over a run the errors even out: a
+//! millisecond moves the end of the busy network of `tests/network.rs` by 1/8000, and the total throughput of
+//! `examples/engine_rate.rs` by up to 1/100. A control message of at most [`EXPRESS_BYTES_MAX`] on an otherwise idle
+//! flow does not take part in the sharing: it leaves at the rate that the flow would get, and its bytes are taken from
+//! the capacities in the following [`LEVY_WINDOW`] (where they are more than 1/512 of them). There is no slow start, no
+//! loss and no queueing delay: a flow has its fair rate at once. A window or a shaper can be imitated by a cap
+//! ([`Settings::window_bytes`], [`Network::set_cap`]).
 
 mod run;
 mod traffic;
