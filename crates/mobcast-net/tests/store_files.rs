@@ -326,3 +326,32 @@ fn a_character_device_is_written_in_order() {
     copy(&source, to_path("/dev/null"), &options(false, false)).expect("copies");
     assert!(fs::metadata("/dev/null").expect("stat").mode() & 0o170_000 == 0o020_000, "still a device");
 }
+
+#[test]
+fn a_block_device_is_read_and_written_in_place() {
+    let dir = tempdir();
+    let image = dir.path().join("image");
+    fs::File::create(&image).expect("create").set_len(1 << 20).expect("truncate");
+    let losetup = |arguments: &[&str]| std::process::Command::new("losetup").args(arguments).arg(&image).output();
+    let device = match losetup(&["--find", "--show"]) {
+        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+        _ => {
+            println!("skipped: no loop device (needs root)");
+            return;
+        }
+    };
+    let result = std::panic::catch_unwind(|| {
+        let small = ObjectSource::synthetic(PIECE as u64 * 3 + 5, 1).expect("generated");
+        let finished = copy(&small, to_path(&device), &options(false, false)).expect("copies");
+        assert_eq!(finished.path.as_deref(), Some(Path::new(&device)));
+        let source = ObjectSource::open(Path::new(&device)).expect("open");
+        assert_eq!(source.description().length, Some(1 << 20));
+        assert!(object(&source).starts_with(&object(&small)));
+        source.check_unchanged().expect("devices are not compared");
+        let large = ObjectSource::synthetic(2 << 20, 1).expect("generated");
+        let error = copy(&large, to_path(&device), &options(false, false)).expect_err("too large");
+        assert!(matches!(error, StoreError::DeviceTooSmall { .. }) && error.is_local_io(), "{error}");
+    });
+    let _ = std::process::Command::new("losetup").args(["--detach", &device]).status();
+    result.expect("works on a block device");
+}

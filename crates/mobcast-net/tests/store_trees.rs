@@ -68,9 +68,8 @@ fn a_tree_arrives_as_it_is() {
     let finished = copy(&source, to_path(&to), &options(false, true)).expect("copies");
     source.check_unchanged().expect("nobody wrote");
     assert_eq!(finished.path, Some(to.clone()));
-    let without_times_of_links = |root| -> Vec<String> {
-        fingerprint(root).into_iter().map(|line| line.replace("\"\"", "\".\"")).collect()
-    };
+    let without_times_of_links =
+        |root| -> Vec<String> { fingerprint(root).into_iter().map(|line| line.replace("\"\"", "\".\"")).collect() };
     assert_eq!(without_times_of_links(&from), without_times_of_links(&to));
     assert!(partials(dir.path()).is_empty());
     if source.description().meta.sparse {
@@ -118,8 +117,9 @@ fn an_index_that_ends_within_a_piece_and_one_of_many_pieces_work() {
     let dir = tempdir();
     let (from, to) = (dir.path().join("from"), dir.path().join("to"));
     fs::create_dir(&from).expect("mkdir");
-    for i in 0..3000u32 {
-        fs::write(from.join(format!("{:x}-{i}", i.wrapping_mul(0x9e37_79b9))), i.to_le_bytes()).expect("write");
+    for i in 0..400u32 {
+        let name = format!("{:08x}{}", i.wrapping_mul(0x9e37_79b9), "n".repeat(i as usize % 200));
+        fs::write(from.join(name), i.to_le_bytes()).expect("write");
     }
     let source = ObjectSource::open(&from).expect("open");
     assert!(source.description().index_length > 2 * PIECE as u64);
@@ -252,6 +252,37 @@ fn abandoning_a_tree_leaves_nothing() {
     assert_eq!(fs::read_dir(&existing).expect("list").count(), 1);
 }
 
+#[test]
+fn abandoning_while_others_write_leaves_nothing() {
+    let dir = tempdir();
+    let from = dir.path().join("from");
+    fs::create_dir(&from).expect("mkdir");
+    for i in 0..300u32 {
+        write(from.join(format!("d{}/f{i}", i % 7)), &[i as u8; 1000]);
+    }
+    let source = ObjectSource::open(&from).expect("open");
+    let (data, index_length) = (object(&source), source.description().index_length as usize);
+    for round in 0..20 {
+        let to = dir.path().join("to");
+        let sink = ObjectSink::open(to_path(&to), &descriptor(&source), &options(false, false)).expect("open");
+        std::thread::scope(|scope| {
+            let filler = scope.spawn(|| match fill(&sink, &data, index_length) {
+                Ok(()) => drop(sink.finish(data.len() as u64)),
+                Err(StoreError::Stopped | StoreError::Io { .. }) => {}
+                Err(error) => panic!("{error}"),
+            });
+            std::thread::sleep(Duration::from_micros(round * 700));
+            sink.abandon();
+            filler.join().expect("no panic");
+        });
+        assert!(partials(dir.path()).is_empty(), "round {round}");
+        if to.exists() {
+            assert_eq!(fingerprint(&from), fingerprint(&to), "it was finished before");
+            fs::remove_dir_all(to).expect("remove");
+        }
+    }
+}
+
 fn directory_of(index: &[u8], contents: u64) -> Descriptor {
     Descriptor {
         kind: ObjectKind::Directory,
@@ -264,8 +295,11 @@ fn directory_of(index: &[u8], contents: u64) -> Descriptor {
     }
 }
 
-/// An index that no source makes: entries of kind (flags), path and what follows.
-fn hostile_index(entries: &[(u8, &[u8], &[u8])]) -> Vec<u8> {
+/// Kind (flags) and path of an entry, and what follows its attributes.
+type RawEntry<'a> = (u8, &'a [u8], &'a [u8]);
+
+/// An index that no source makes.
+fn hostile_index(entries: &[RawEntry<'_>]) -> Vec<u8> {
     let mut out = Writer::new();
     out.u8(1).varint(entries.len() as u64 + 1);
     for (flags, path, rest) in [(0, &b""[..], &b""[..])].iter().chain(entries) {
@@ -286,7 +320,7 @@ fn a_hostile_index_writes_nothing_outside() {
     let link_target = link_target.into_bytes();
     let absolute = [out, b"/evil"].concat();
     let (file, directory, link) = (1u8, 0u8, 2u8);
-    let attacks: Vec<Vec<(u8, &[u8], &[u8])>> = vec![
+    let attacks: Vec<Vec<RawEntry<'_>>> = vec![
         vec![(file, &absolute, b"\0")],
         vec![(file, b"../outside/evil", b"\0")],
         vec![(directory, b"..", b"")],
@@ -357,7 +391,9 @@ fn fill_small_file_system(mount: &Path) {
     // A tree is refused when its index is known: small files take whole blocks.
     let many = tempdir();
     (0..400).for_each(|i| write(many.path().join(format!("{i}")), b"x"));
-    no_space(copy(&ObjectSource::open(many.path()).expect("open"), to_path(mount.join("to")), &plain).expect_err("400"));
+    no_space(
+        copy(&ObjectSource::open(many.path()).expect("open"), to_path(mount.join("to")), &plain).expect_err("400"),
+    );
     // A spool that is full.
     let spool = mobcast_net::store::SinkOptions { spool_dir: mount.to_owned(), ..plain.clone() };
     let target = SinkTarget::Writer(Box::new(std::io::sink()));

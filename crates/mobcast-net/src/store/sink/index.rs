@@ -69,3 +69,34 @@ fn decode_in_steps(spool: &Spool, length: u64, content_length: u64) -> Result<Tr
     }
     Ok(decoder.finish(content_length)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mobcast_proto::content::tree::{Attributes, EntryKind, TreeBuilder};
+
+    #[test]
+    fn a_large_index_goes_through_a_spool() {
+        let mut builder = TreeBuilder::new();
+        builder.push(b"", Attributes::default(), EntryKind::Directory).expect("root");
+        for i in 0..100_000u32 {
+            let kind = EntryKind::File { size: 1, sparse: false };
+            builder.push(format!("{i:06}{}", "x".repeat(20)).as_bytes(), Attributes::default(), kind).expect("valid");
+        }
+        let tree = builder.finish().expect("valid");
+        let encoded = tree.encode();
+        assert!(encoded.len() as u64 > STEP, "several steps");
+        let dir = tempfile::tempdir().expect("tempdir");
+        let length = encoded.len() as u64;
+        let spool = Spool::create(dir.path(), Some(length)).expect("create");
+        let mut index = IndexBuffer::Spool { spool, length };
+        let (head, tail) = encoded.split_at(777_777);
+        index.write_at(777_777, tail).expect("write");
+        index.write_at(0, head).expect("write");
+        assert!(index.decode(100_000).expect("valid") == tree);
+        let created = IndexBuffer::create(MEMORY_BYTES_MAX + 1, dir.path()).expect("create");
+        assert!(matches!(created, IndexBuffer::Spool { .. }));
+        let created = IndexBuffer::create(MEMORY_BYTES_MAX, dir.path()).expect("create");
+        assert!(matches!(created, IndexBuffer::Memory(_)));
+    }
+}

@@ -99,7 +99,7 @@ impl DirectorySource {
             Err(Errno::NOENT | Errno::NOTDIR) => return changed("it was removed"),
             result => result.map_err(|error| StoreError::io("read", below(&self.base, &path), error))?,
         };
-        let modified = (stat.st_mtime as i64, stat.st_mtime_nsec as u32);
+        let modified = (stat.st_mtime, stat.st_mtime_nsec as u32);
         if stat.st_size as u64 != size {
             changed("its size is another")
         } else if modified != (entry.attributes.modified_s, entry.attributes.modified_ns) {

@@ -123,7 +123,7 @@ impl Scanner<'_> {
     fn push(&mut self, path: &[u8], stat: &Stat, kind: EntryKind) -> Result<u32, StoreError> {
         let attributes = Attributes {
             mode: stat.st_mode & 0o7777,
-            modified_s: stat.st_mtime as i64,
+            modified_s: stat.st_mtime,
             modified_ns: stat.st_mtime_nsec as u32,
             uid: stat.st_uid,
             gid: stat.st_gid,
