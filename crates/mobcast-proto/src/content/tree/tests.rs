@@ -33,9 +33,15 @@ fn hostile(entries: &[(&[u8], EntryKind)]) -> Vec<u8> {
         out.u8(number).varint(0).bytes(path).varint(0o644).varint(0).varint(0).varint(0).varint(0);
         match kind {
             EntryKind::Directory => {}
-            EntryKind::File { size, .. } => drop(out.varint(*size).is_empty()),
-            EntryKind::Symlink { target } => drop(out.bytes(target).is_empty()),
-            EntryKind::HardLink { target } => drop(out.varint(u64::from(*target)).is_empty()),
+            EntryKind::File { size, .. } => {
+                out.varint(*size);
+            }
+            EntryKind::Symlink { target } => {
+                out.bytes(target);
+            }
+            EntryKind::HardLink { target } => {
+                out.varint(u64::from(*target));
+            }
         }
     };
     raw(b"", &EntryKind::Directory);
