@@ -53,6 +53,8 @@ pub struct Outcome {
     pub complete: Vec<Option<Time>>,
     /// Nodes that were stopped.
     pub stopped: Vec<NodeIndex>,
+    /// Payload bytes from cluster to cluster: by sender, then receiver.
+    pub payload: Vec<Vec<u64>>,
     /// Payload bytes that entered each cluster over the WAN, divided by the object's.
     pub wan_copies: Vec<f64>,
     /// Control bytes on WAN links, divided by all bytes on them.
@@ -89,6 +91,11 @@ impl Experiment {
 
     /// Runs it.
     pub fn run(&self) -> Outcome {
+        self.run_watched(|_, _| {})
+    }
+
+    /// Runs it, and shows the world to `watch` after each step.
+    pub fn run_watched(&self, mut watch: impl FnMut(&World, BroadcastId)) -> Outcome {
         let mut run = Run::start(self);
         while run.world.network.now() < self.deadline && !run.is_over() {
             match run.world.step() {
@@ -96,6 +103,7 @@ impl Experiment {
                 Some(Some(step)) => run.take_step(step),
                 Some(None) => {}
             }
+            watch(&run.world, run.broadcast);
             if run.is_stuck() {
                 break;
             }
@@ -127,8 +135,8 @@ struct Run<'a> {
     steps: Vec<(Time, Step)>,
     steps_left: usize,
     stopped: Vec<NodeIndex>,
-    /// Nodes complete so far; looked at again only when something was stored.
-    checked_at: Time,
+    /// Completions at the last look: nothing is over before there are more.
+    checked_at: u64,
     over: bool,
 }
 
@@ -150,7 +158,7 @@ impl<'a> Run<'a> {
         }
         let broadcast = world.broadcast(NodeIndex(0), experiment.descriptor(), None);
         let steps_left = steps.iter().filter(|(_, step)| matches!(step, Step::Join(_))).count();
-        Run { experiment, world, broadcast, steps, steps_left, stopped: Vec::new(), checked_at: Time::ZERO, over: false }
+        Run { experiment, world, broadcast, steps, steps_left, stopped: Vec::new(), checked_at: 0, over: false }
     }
 
     fn take_step(&mut self, index: usize) {
@@ -174,9 +182,9 @@ impl<'a> Run<'a> {
     }
 
     fn is_over(&mut self) -> bool {
-        let progress = self.world.last_progress();
-        if !self.over && progress > self.checked_at {
-            self.checked_at = progress;
+        let completions = self.world.completions();
+        if !self.over && completions > self.checked_at {
+            self.checked_at = completions;
             let running = |i: &usize| self.world.network.is_running(NodeIndex(*i as u32));
             let machines = &self.world.machines;
             self.over = self.steps_left == 0
@@ -214,8 +222,11 @@ impl<'a> Run<'a> {
                 .map(|i| format!("node {i}: {:?}", world.machines[i].node.progress(self.broadcast)));
             format!("at {:?}: {}", world.network.now(), missing.take(5).collect::<Vec<_>>().join("; "))
         });
+        let pair = |from, to| world.network.pair_traffic(from, to).payload_bytes;
+        let payload = topology.indices().map(|from| topology.indices().map(|to| pair(from, to)).collect()).collect();
         Outcome {
             complete,
+            payload,
             stopped: self.stopped,
             wan_copies,
             wan_control: wan[1] as f64 / (wan[0] + wan[1]).max(1) as f64,

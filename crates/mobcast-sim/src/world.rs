@@ -21,7 +21,7 @@ use mobcast_proto::{
 };
 use mobcast_topology::ClusterIndex;
 
-use crate::link::Class;
+use crate::link::{Cancelled, Class};
 use crate::network::{Delivery, FlowId, Happening, Network, NodeIndex, Stop};
 use crate::queue::Token;
 
@@ -84,6 +84,13 @@ enum Message {
     Payload { broadcast: BroadcastId, piece: PieceIndex, range: ByteRange, forged: bool },
 }
 
+/// A part of a piece that was handed to the network, in chunks.
+struct Sending {
+    broadcast: BroadcastId,
+    piece: PieceIndex,
+    tags: Vec<usize>,
+}
+
 /// The root's source.
 struct Source {
     broadcast: BroadcastId,
@@ -121,7 +128,7 @@ pub struct Machine {
     key: PublicKey,
     flows: BTreeMap<LinkId, FlowId>,
     links: BTreeMap<FlowId, LinkId>,
-    in_driver: BTreeMap<LinkId, usize>,
+    in_driver: BTreeMap<LinkId, Vec<Sending>>,
     forged: BTreeMap<(BroadcastId, PieceIndex), bool>,
     timer: Option<(Time, Token)>,
     source: Option<Source>,
@@ -142,6 +149,7 @@ pub struct World {
     trace: u64,
     steps: u64,
     last_progress: Time,
+    completions: u64,
 }
 
 /// The authority's key in a simulated group.
@@ -191,6 +199,7 @@ impl World {
             trace: settings.seed,
             steps: 0,
             last_progress: Time::ZERO,
+            completions: 0,
         }
     }
 
@@ -297,6 +306,11 @@ impl World {
         self.last_progress
     }
 
+    /// Objects completed, by all machines together.
+    pub fn completions(&self) -> u64 {
+        self.completions
+    }
+
     fn note(&mut self, now: Time, node: NodeIndex, what: u64) {
         self.trace = mix2(self.trace, mix2(now.0, u64::from(node.0) << 32 ^ what));
     }
@@ -327,9 +341,27 @@ impl World {
         let (from, _) = self.network.ends(flow);
         let machine = &mut self.machines[from.0 as usize];
         let Some(&link) = machine.links.get(&flow) else { return };
-        let parts = machine.in_driver.insert(link, 0).unwrap_or(0);
-        (0..parts).for_each(|_| machine.node.handle_sent(now, link));
+        let parts = machine.in_driver.remove(&link).unwrap_or_default();
+        parts.iter().for_each(|_| machine.node.handle_sent(now, link));
         self.drain(from);
+    }
+
+    /// Takes back what has not begun of a piece.
+    fn cancel_payload(&mut self, index: NodeIndex, link: LinkId, broadcast: BroadcastId, piece: PieceIndex) {
+        let now = self.network.now();
+        let machine = &mut self.machines[index.0 as usize];
+        let Some(&flow) = machine.flows.get(&link) else { return };
+        let parts = machine.in_driver.entry(link).or_default();
+        let matches = |part: &mut Sending| (part.broadcast, part.piece) == (broadcast, piece);
+        for part in parts.extract_if(.., matches).collect::<Vec<_>>() {
+            for tag in part.tags {
+                if self.network.cancel(flow, tag as u64) == Cancelled::Removed {
+                    self.messages[tag] = None;
+                    self.free.push(tag);
+                }
+            }
+            self.machines[index.0 as usize].node.handle_sent(now, link);
+        }
     }
 
     fn link_gone(&mut self, now: Time, node: NodeIndex, own_flow: FlowId) {
@@ -518,8 +550,8 @@ impl World {
             Output::SendPayload { link, broadcast, piece, range } => {
                 self.send_payload(index, link, broadcast, piece, range);
             }
-            // What has been handed to the network goes out: it is at most two parts of pieces.
-            Output::CancelPayload { .. } | Output::DropPiece { .. } | Output::Hashes { .. } => {}
+            Output::CancelPayload { link, broadcast, piece } => self.cancel_payload(index, link, broadcast, piece),
+            Output::DropPiece { .. } | Output::Hashes { .. } => {}
             Output::Connect { link, dial } => self.dial(index, link, &dial),
             Output::Close { link, .. } => {
                 let machine = &mut self.machines[index.0 as usize];
@@ -562,14 +594,15 @@ impl World {
         }
     }
 
-    fn transmit(&mut self, index: NodeIndex, link: LinkId, bytes: u32, message: Message, class: Class) {
-        let Some(&flow) = self.machines[index.0 as usize].flows.get(&link) else { return };
+    fn transmit(&mut self, index: NodeIndex, link: LinkId, bytes: u32, message: Message, class: Class) -> Option<usize> {
+        let &flow = self.machines[index.0 as usize].flows.get(&link)?;
         let tag = self.free.pop().unwrap_or_else(|| {
             self.messages.push(None);
             self.messages.len() - 1
         });
         self.messages[tag] = Some(message);
         self.network.send(flow, bytes, tag as u64, class);
+        Some(tag)
     }
 
     fn send_payload(&mut self, index: NodeIndex, link: LinkId, broadcast: BroadcastId, piece: PieceIndex, range: ByteRange) {
@@ -577,16 +610,18 @@ impl World {
         if !machine.flows.contains_key(&link) {
             return;
         }
-        *machine.in_driver.entry(link).or_insert(0) += 1;
         let forged = machine.malicious;
+        let mut tags = Vec::new();
         let mut start = range.start;
         while start < range.end {
             let end = range.end.min(start + self.settings.chunk_bytes_max);
             let chunk = ByteRange { start, end };
             let message = Message::Payload { broadcast, piece, range: chunk, forged };
-            self.transmit(index, link, chunk.len() + CHUNK_OVERHEAD_BYTES, message, Class::Payload);
+            tags.extend(self.transmit(index, link, chunk.len() + CHUNK_OVERHEAD_BYTES, message, Class::Payload));
             start = end;
         }
+        let machine = &mut self.machines[index.0 as usize];
+        machine.in_driver.entry(link).or_default().push(Sending { broadcast, piece, tags });
     }
 
     fn event(&mut self, index: NodeIndex, event: Event) {
@@ -596,6 +631,7 @@ impl World {
             Event::Announced { broadcast, .. } => machine.node.accept(now, broadcast),
             Event::Complete { broadcast, .. } => {
                 machine.seen.complete.insert(broadcast, now);
+                self.completions += 1;
                 if machine.node.id() != Some(broadcast.root) {
                     machine.node.confirm(now, broadcast);
                 }

@@ -56,8 +56,8 @@ pub struct Mob {
     stealing: Option<(LinkId, Time)>,
     backlog_told: Option<(u32, u64)>,
     last_stored: Time,
-    /// Set while the node is asking beyond its share.
-    stuck: bool,
+    /// Pieces that have changed their source once: a second time would only waste what is on its way.
+    moved: HaveSet,
 }
 
 #[derive(Default)]
@@ -157,7 +157,6 @@ impl Mob {
 
     fn stored(&mut self, swarm: &mut Swarm, piece: PieceIndex) {
         self.last_stored = swarm.now();
-        self.stuck = false;
         self.todo.remove(piece);
         self.stolen.remove(piece);
         self.given.remove(&piece);
@@ -378,11 +377,15 @@ impl Mob {
     /// Takes a piece over from a source that would need much longer. From a local peer the piece may come twice; a
     /// source in another cluster is asked only for the rest, after the first one was told to stop.
     fn take_over(&mut self, swarm: &mut Swarm, link: LinkId, local: bool) -> bool {
+        if !local && !self.todo.is_empty() {
+            return false;
+        }
         let Some(peer) = swarm.peer(link) else { return false };
         let slowest = swarm
             .open()
             .filter(|(piece, open)| {
                 peer.have.contains(*piece)
+                    && !self.moved.contains(*piece)
                     && !open.parts.is_empty()
                     && open.parts.len() < SOURCES_MAX
                     && open.parts.iter().all(|part| part.peer != link)
@@ -401,6 +404,7 @@ impl Mob {
             swarm.cancel(source, piece);
         }
         self.todo.remove(piece);
+        self.moved.insert(piece);
         swarm.request(link, piece)
     }
 }
@@ -524,7 +528,6 @@ impl Mob {
         }
         // Again after as long a pause.
         self.last_stored = swarm.now();
-        self.stuck = true;
         let words = (swarm.known() as usize).div_ceil(64);
         let missing = (0..words).flat_map(|i| bits_of(i, swarm.missing_word(i) & known_mask(swarm.known(), i)));
         let mut pieces: Vec<PieceIndex> = missing.filter(|&piece| swarm.local_copies(piece) == 0).collect();
