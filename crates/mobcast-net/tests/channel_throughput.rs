@@ -1,38 +1,109 @@
-//! How fast the channel alone is, over loopback, one stream, one thread at each end. Not a test of anything:
+//! How fast the channel alone is: one stream over loopback, one thread at each end, pieces of 1 MiB that both ends have
+//! in memory. Beside it the same chunks over bare sockets. Not a test of anything:
 //! `cargo test --release -p mobcast-net --test channel_throughput -- --ignored --nocapture`
 
 mod channel_support;
 
+use std::thread;
 use std::time::Instant;
 
-use channel_support::{channel, header, tcp_pair};
-use mobcast_net::channel::{Incoming, Receiver, Sender};
+use channel_support::{Group, client, header, listener, server};
+use mobcast_net::channel::{Incoming, Receiver, Sender, accept, connect, socket};
+use mobcast_net::tls::{Expected, Identity, ServerIdentity};
+use mobcast_proto::NodeId;
 use mobcast_proto::limits::CHUNK_BYTES_MAX;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::task::JoinHandle;
+use tokio::net::TcpStream;
 
 const PIECE_BYTES: usize = 1 << 20;
 const PIECES: u32 = 2 << 10;
+const GIGABYTES: f64 = PIECE_BYTES as f64 * PIECES as f64 / 1e9;
+const CHUNK: usize = CHUNK_BYTES_MAX as usize;
+
+/// What the bytes travel in.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Arm {
+    /// Sockets without a channel: the reference.
+    Bare,
+    Plain,
+    Sealed,
+}
 
 async fn send(mut sender: Sender, plain: bool) {
     let piece = vec![0x5a; PIECE_BYTES];
     for number in 0..PIECES {
-        for (i, chunk) in piece.chunks(CHUNK_BYTES_MAX as usize).enumerate() {
-            let start = i as u32 * CHUNK_BYTES_MAX;
-            sender.send_payload(&header(number, start, chunk.len(), plain), chunk).await.unwrap();
+        for (i, chunk) in piece.chunks(CHUNK).enumerate() {
+            sender.send_payload(&header(number, (i * CHUNK) as u32, CHUNK, plain), chunk).await.unwrap();
         }
     }
     sender.close().await.unwrap();
 }
 
-async fn receive(mut receiver: Receiver) -> u64 {
+async fn receive(mut receiver: Receiver) {
     receiver.permit_plain();
     let mut piece = vec![0; PIECE_BYTES];
     while let Incoming::Payload(header) = receiver.next().await.unwrap() {
         let (start, end) = (header.range.start as usize, header.range.end as usize);
         receiver.read_payload(&mut piece[start..end]).await.unwrap();
     }
-    receiver.counters().payload_received()
+    assert_eq!(receiver.counters().payload_received() as f64, GIGABYTES * 1e9);
+}
+
+async fn send_bare(mut stream: TcpStream) {
+    let piece = vec![0x5a; PIECE_BYTES];
+    for _ in 0..PIECES {
+        for chunk in piece.chunks(CHUNK) {
+            stream.write_all(chunk).await.unwrap();
+        }
+    }
+}
+
+async fn receive_bare(mut stream: TcpStream) {
+    let mut piece = vec![0; PIECE_BYTES];
+    for _ in 0..PIECES {
+        for chunk in piece.chunks_mut(CHUNK) {
+            stream.read_exact(chunk).await.unwrap();
+        }
+    }
+}
+
+async fn sending_end(stream: TcpStream, identity: &Identity, arm: Arm) {
+    if arm == Arm::Bare {
+        return send_bare(stream).await;
+    }
+    let (sender, _receiver, _) = connect(stream, identity, Expected::Node(NodeId(2))).await.unwrap();
+    send(sender, arm == Arm::Plain).await;
+}
+
+async fn receiving_end(stream: TcpStream, identity: &ServerIdentity, arm: Arm) {
+    if arm == Arm::Bare {
+        return receive_bare(stream).await;
+    }
+    let (_sender, receiver, _) = accept(stream, identity).await.unwrap();
+    receive(receiver).await;
+}
+
+/// Each end in its own thread and runtime, as two processes would be.
+fn run(arm: Arm) {
+    let group = Group::new(1);
+    let (one, two) = (client(&group.member(1)), server(&group.member(2)));
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    let receiving = thread::spawn(move || {
+        runtime().block_on(async {
+            let (listener, address) = listener();
+            tell.send(address).unwrap();
+            let stream = listener.accept().await.unwrap().0;
+            socket::configure(&stream).unwrap();
+            receiving_end(stream, &two, arm).await;
+        });
+    });
+    runtime().block_on(async {
+        let stream = TcpStream::connect(told.recv().unwrap()).await.unwrap();
+        socket::configure(&stream).unwrap();
+        sending_end(stream, &one, arm).await;
+    });
+    receiving.join().unwrap();
 }
 
 /// Seconds of processor time of this process so far: in the program, and in the kernel for it.
@@ -42,62 +113,19 @@ fn processor_seconds() -> (f64, f64) {
     (fields[11].parse::<f64>().unwrap() / 100.0, fields[12].parse::<f64>().unwrap() / 100.0)
 }
 
-/// What the bytes travel in.
-#[derive(Clone, Copy, Debug)]
-enum Arm {
-    /// The same chunks over the same sockets without a channel: the reference.
-    Bare,
-    Plain,
-    Sealed,
-}
-
-async fn start(arm: Arm) -> (JoinHandle<()>, JoinHandle<u64>) {
-    if let Arm::Bare = arm {
-        let (mut from, mut to) = tcp_pair().await;
-        let sending = async move {
-            let chunk = vec![0x5a; CHUNK_BYTES_MAX as usize];
-            for _ in 0..PIECES as usize * PIECE_BYTES / chunk.len() {
-                from.write_all(&chunk).await.unwrap();
-            }
-        };
-        let receiving = async move {
-            let (mut chunk, mut bytes) = (vec![0; CHUNK_BYTES_MAX as usize], 0);
-            while to.read_exact(&mut chunk).await.is_ok() {
-                bytes += chunk.len() as u64;
-            }
-            bytes
-        };
-        return (tokio::spawn(sending), tokio::spawn(receiving));
-    }
-    let ((sender, own), (other, receiver)) = channel().await;
-    let sending = async move {
-        send(sender, matches!(arm, Arm::Plain)).await;
-        drop(own);
-    };
-    let receiving = async move {
-        let bytes = receive(receiver).await;
-        drop(other);
-        bytes
-    };
-    (tokio::spawn(sending), tokio::spawn(receiving))
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[test]
 #[ignore = "a measurement, for release builds"]
-async fn throughput() {
+fn throughput() {
     for round in 0..5 {
         for arm in [Arm::Bare, Arm::Plain, Arm::Sealed] {
             let (time, (user, system)) = (Instant::now(), processor_seconds());
-            let (sending, receiving) = start(arm).await;
-            let bytes = receiving.await.unwrap();
-            sending.await.unwrap();
-            let gigabytes = bytes as f64 / 1e9;
+            run(arm);
             let (user, system) = (processor_seconds().0 - user, processor_seconds().1 - system);
             println!(
                 "round {round}, {arm:?}: {:.2} GB/s, processor seconds per GB: {:.2} + {:.2} in the kernel",
-                gigabytes / time.elapsed().as_secs_f64(),
-                user / gigabytes,
-                system / gigabytes,
+                GIGABYTES / time.elapsed().as_secs_f64(),
+                user / GIGABYTES,
+                system / GIGABYTES,
             );
         }
     }
