@@ -17,8 +17,8 @@ use super::peer::Trust;
 use super::verify::Verifier;
 use crate::channel::ALPN;
 
-/// AES-128-GCM first: on processors with AES instructions it seals a fifth faster than AES-256-GCM, and the others are
-/// for machines whose policy or processor wants them.
+/// AES-128-GCM first: ten rounds a block where AES-256 has fourteen, and both faster than ChaCha20 on processors with AES
+/// instructions. The others are for machines whose policy or processor wants them.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider {
         cipher_suites: vec![
