@@ -19,6 +19,9 @@ use crate::wire::frame::{Join, Leader, Refusal};
 const ADMISSION_INTERVAL: Duration = Duration::from_millis(20);
 /// Nodes admitted at once: 3,200 per second, each a certificate, two signatures and a few kilobytes.
 const ADMISSIONS_AT_ONCE: usize = 64;
+/// When nobody was admitted for this long, links between clusters that were founded one after the other are completed:
+/// earlier, they would all lead to a cluster's first member.
+const COMPLETION_PAUSE: Duration = Duration::from_millis(200);
 /// Up to this size of the group, members get a peer in clusters that were founded after them, and are told of new
 /// clusters. Beyond it, newcomers' own links connect the clusters well enough.
 const COMPLETED_GROUP_MAX: usize = 2048;
@@ -105,6 +108,7 @@ pub struct Coordinator {
     admissible: VecDeque<(LinkId, Join, Place, String)>,
     admission_at: Option<Time>,
     last_admission: Option<Time>,
+    completion_at: Option<Time>,
     next_node: u32,
     next_cluster: u32,
     changed: BTreeSet<NodeId>,
@@ -124,6 +128,7 @@ impl Coordinator {
             admissible: VecDeque::new(),
             admission_at: None,
             last_admission: None,
+            completion_at: None,
             next_node: 0,
             next_cluster: 0,
             changed: BTreeSet::new(),
@@ -159,7 +164,7 @@ impl Coordinator {
 
     /// When [`Coordinator::handle_timeout`] wants to be called.
     pub fn timeout(&self) -> Option<Time> {
-        self.admission_at
+        [self.admission_at, self.completion_at].into_iter().flatten().min()
     }
 
     /// The next decision, to be carried out in order.
@@ -205,11 +210,20 @@ impl Coordinator {
         self.admissible.retain(|(l, ..)| *l != link);
     }
 
-    /// Admits who is waiting.
+    /// Admits who is waiting, and completes the links of those who are in.
     pub fn handle_timeout(&mut self, now: Time) {
-        if self.admission_at.is_none_or(|at| at > now) {
-            return;
+        if self.admission_at.is_some_and(|at| at <= now) {
+            self.admit(now);
         }
+        if self.completion_at.is_some_and(|at| at <= now) {
+            self.completion_at = None;
+            self.complete_links();
+            self.rebalance();
+            self.publish();
+        }
+    }
+
+    fn admit(&mut self, now: Time) {
         self.last_admission = Some(now);
         for _ in 0..ADMISSIONS_AT_ONCE {
             let Some((link, join, place, reason)) = self.admissible.pop_front() else { break };
@@ -218,7 +232,7 @@ impl Coordinator {
             self.decisions.push_back(Decision::Admit { link, node, key, reason });
         }
         self.admission_at = (!self.admissible.is_empty()).then(|| now + ADMISSION_INTERVAL);
-        self.complete_links();
+        self.completion_at = Some(now + COMPLETION_PAUSE);
         self.rebalance();
         self.publish();
     }
@@ -251,6 +265,14 @@ impl Coordinator {
             let cluster = member.info.cluster;
             self.graph.detach(node);
             self.attach(node, cluster);
+            self.changed.insert(node);
+            self.publish();
+        }
+    }
+
+    /// A member has the assignment of this epoch: if that is not the last one, it gets the last one again.
+    pub fn renew(&mut self, node: NodeId, epoch: u32) {
+        if self.members.get(&node).is_some_and(|member| member.epoch != epoch) {
             self.changed.insert(node);
             self.publish();
         }

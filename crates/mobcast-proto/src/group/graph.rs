@@ -14,6 +14,9 @@ const COORDINATOR_LOCAL_CHILDREN_MAX: usize = COORDINATOR_CHILDREN_MAX * 2 / 3;
 /// Attempts to find a peer with room by chance before all are looked through.
 const TRIES: usize = 32;
 
+/// Members of another cluster among which the one with the fewest links is chosen.
+const CHOICE: usize = 64;
+
 #[derive(Default)]
 struct Vertex {
     cluster: ClusterId,
@@ -200,12 +203,18 @@ impl Graph {
 
     fn next_global(&mut self, node: NodeId, own: ClusterId, other: ClusterId, members: &[NodeId]) -> Option<NodeId> {
         let start = self.cursors.get(&(own, other)).copied().unwrap_or(0);
-        let offset = (0..members.len()).find(|i| {
-            let peer = members[(start + i) % members.len()];
-            self.can_link(node, peer, GLOBAL_PEERS_MAX)
-        })?;
+        let turn = |i: usize| members[(start + i) % members.len()];
+        let offset = (0..members.len().min(CHOICE))
+            .filter(|&i| self.can_link(node, turn(i), GLOBAL_PEERS_MAX))
+            .min_by_key(|&i| (self.links_to(turn(i), own), i))?;
         self.cursors.insert((own, other), start + offset + 1);
-        Some(members[(start + offset) % members.len()])
+        Some(turn(offset))
+    }
+
+    /// Links of `node` to members of a cluster.
+    fn links_to(&self, node: NodeId, cluster: ClusterId) -> usize {
+        let vertex = &self.vertices[&node];
+        vertex.told.iter().chain(&vertex.accepted).filter(|peer| self.vertices[peer].cluster == cluster).count()
     }
 
     fn can_link(&self, node: NodeId, peer: NodeId, degree_max: usize) -> bool {

@@ -9,7 +9,10 @@ use crate::wire::codec::{DecodeError, Reader, Writer};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Report {
     /// The node has its place in the control tree.
-    Ready,
+    Ready {
+        /// Of the assignment that it has: a later one may have been lost on the way.
+        epoch: u32,
+    },
     /// A child in the control tree is gone.
     Lost {
         /// The child.
@@ -95,8 +98,8 @@ impl SignedReport {
 impl Report {
     fn write(&self, w: &mut Writer) {
         match self {
-            Report::Ready => {
-                w.u8(0);
+            Report::Ready { epoch } => {
+                w.u8(0).u32(*epoch);
             }
             Report::Lost { node } => {
                 w.u8(1).node(*node);
@@ -116,7 +119,7 @@ impl Report {
 
     fn read(r: &mut Reader<'_>) -> Result<Report, DecodeError> {
         match r.u8()? {
-            0 => Ok(Report::Ready),
+            0 => Ok(Report::Ready { epoch: r.u32()? }),
             1 => Ok(Report::Lost { node: r.node()? }),
             2 => Ok(Report::Unreachable { node: r.node()? }),
             3 => NodeResult::read(r).map(Report::Result),

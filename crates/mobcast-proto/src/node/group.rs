@@ -268,7 +268,7 @@ impl Node {
             && let Some(parent) = new_parent
             && self.link_to(parent).is_some()
         {
-            self.report(Report::Ready);
+            self.report_ready();
         }
         self.event(Event::Assigned { cluster, cluster_name });
     }
@@ -319,7 +319,7 @@ impl Node {
             self.coordinator_reached();
         }
         if self.upward_link() == Some(link) {
-            self.report(Report::Ready);
+            self.report_ready();
             self.flush_reports();
         }
     }
@@ -374,6 +374,11 @@ impl Node {
         self.upward_link().into_iter().chain(children).collect()
     }
 
+    fn report_ready(&mut self) {
+        let epoch = self.assignment().map_or(0, |a| a.epoch);
+        self.report(Report::Ready { epoch });
+    }
+
     /// Says something to the coordinator.
     pub(super) fn report(&mut self, report: Report) {
         if self.coordinator.is_some() {
@@ -414,7 +419,7 @@ impl Node {
     /// Reports of nodes further down.
     pub(super) fn reports_from(&mut self, link: LinkId, reports: Vec<SignedReport>) {
         for report in reports {
-            if report.report == Report::Ready && self.member_at(link) == Some(report.from) {
+            if matches!(report.report, Report::Ready { .. }) && self.member_at(link) == Some(report.from) {
                 self.membership.children.insert(report.from);
             }
             if self.coordinator.is_some() {
@@ -551,7 +556,7 @@ impl Node {
     fn handle_report(&mut self, from: NodeId, report: Report) {
         self.coordination.missing.remove(&from);
         match report {
-            Report::Ready => self.member_ready(from),
+            Report::Ready { epoch } => self.member_ready(from, epoch),
             Report::Lost { node } => {
                 let known = self.coordinator.as_ref().is_some_and(|c| c.member(node).is_some());
                 if known && self.link_to(node).is_none() {
@@ -569,13 +574,15 @@ impl Node {
         }
     }
 
-    fn member_ready(&mut self, node: NodeId) {
+    fn member_ready(&mut self, node: NodeId, epoch: u32) {
         self.coordination.joining.remove(&node);
         let direct = self.link_to(node).is_some() && self.membership.children.contains(&node);
         let Some(coordinator) = &mut self.coordinator else { return };
         // A node that turns to the coordinator although its place is elsewhere has lost its parent.
         if direct && coordinator.path_to(node) != [node] {
             coordinator.handle_orphan(node);
+        } else {
+            coordinator.renew(node, epoch);
         }
         self.drain_coordinator();
     }
