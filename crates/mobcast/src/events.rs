@@ -1,0 +1,68 @@
+//! What happens in a group, for those who watch.
+
+use mobcast_proto::{BroadcastId, NodeId};
+use tokio::sync::broadcast;
+
+/// Something that happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum GroupEvent {
+    /// At the coordinator: a node has joined.
+    MemberJoined {
+        /// The node.
+        node: NodeId,
+        /// What it calls itself.
+        name: String,
+        /// Its cluster's name.
+        cluster: String,
+        /// Why it is in that cluster.
+        reason: String,
+    },
+    /// At the coordinator: a node is gone.
+    MemberLost {
+        /// The node.
+        node: NodeId,
+        /// What it called itself.
+        name: String,
+    },
+    /// At the coordinator: a node is done with a broadcast.
+    NodeResult {
+        /// The broadcast.
+        broadcast: BroadcastId,
+        /// The node.
+        node: NodeId,
+        /// What it calls itself.
+        name: String,
+        /// Its cluster's name.
+        cluster: String,
+        /// Complete and verified, or why not.
+        outcome: Result<(), String>,
+    },
+    /// A peer was dropped because it broke the protocol or was silent.
+    PeerDropped {
+        /// The peer, where it is known.
+        node: Option<NodeId>,
+        /// Why.
+        reason: String,
+    },
+    /// The coordinator cannot be reached, or went away.
+    CoordinatorLost,
+}
+
+/// The events of a group, from the call of [`crate::Group::events`] on.
+#[derive(Debug)]
+pub struct EventStream {
+    pub(crate) receiver: broadcast::Receiver<GroupEvent>,
+}
+
+impl EventStream {
+    /// The next event; none when the group has ended. Whoever is too slow misses the oldest ones.
+    pub async fn next(&mut self) -> Option<GroupEvent> {
+        loop {
+            match self.receiver.recv().await {
+                Ok(event) => return Some(event),
+                Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Err(broadcast::error::RecvError::Closed) => return None,
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What can be chosen. Every default is what most users want.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use mobcast_net::driver::DEFAULT_PORT;
+use mobcast_net::store::default_spool_dir;
+
+/// How long a ticket admits, unless told otherwise.
+const EXPIRES: Duration = Duration::from_secs(24 * 3600);
+
+/// How a process takes part in a group.
+#[derive(Clone, Debug)]
+pub struct GroupOptions {
+    /// What the node calls itself in reports. Default: the host's name.
+    pub name: String,
+    /// The cluster that it belongs to; by default it is found by measuring round-trip times.
+    pub cluster: Option<String>,
+    /// Where it listens; port 0 takes a free one. By default the founder takes port [`DEFAULT_PORT`] (or a free one, if
+    /// that is taken) of all addresses, and a joiner a free port of the address by which it reaches the coordinator.
+    pub listen: Option<SocketAddr>,
+    /// Where others reach it, if that differs from where it listens (behind address translation), at most 8. Port 0
+    /// stands for the port on which it listens.
+    pub advertise: Vec<SocketAddr>,
+    /// Lets payload travel in the clear to and from nodes that say the same; it is verified all the same, and
+    /// everything else stays encrypted.
+    pub plain: bool,
+    /// How long the ticket admits, from the founding on. Only the founder's counts.
+    pub expires: Duration,
+    /// Bytes per second of payload that this node sends at most, to all peers together.
+    pub max_rate_bytes_per_s: Option<u64>,
+    /// Directory for unnamed temporary files: streams, and objects that are only verified or written to a pipe.
+    pub spool_dir: PathBuf,
+}
+
+impl Default for GroupOptions {
+    fn default() -> GroupOptions {
+        GroupOptions {
+            name: host_name(),
+            cluster: None,
+            listen: None,
+            advertise: Vec::new(),
+            plain: false,
+            expires: EXPIRES,
+            max_rate_bytes_per_s: None,
+            spool_dir: default_spool_dir(),
+        }
+    }
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// How an object is broadcast.
+#[derive(Clone, Debug)]
+pub struct BroadcastOptions {
+    /// Name of the strategy, one of [`crate::STRATEGIES`]. Default: `mob`.
+    pub strategy: String,
+    /// Bytes of a piece: a power of two from 16 KiB to 16 MiB. By default chosen from the object's size and the number
+    /// of receivers.
+    pub piece_size: Option<u32>,
+    /// Receivers that must have everything before the broadcast is over (see [`crate::Broadcast::released`]). By
+    /// default all members, and at least one. Only the coordinator's counts.
+    pub receivers: Option<u32>,
+}
+
+impl Default for BroadcastOptions {
+    fn default() -> BroadcastOptions {
+        BroadcastOptions { strategy: "mob".into(), piece_size: None, receivers: None }
+    }
+}
+
+/// How an object is put down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SinkOptions {
+    /// Replace existing files, and merge into an existing directory.
+    pub force: bool,
+    /// Keep set-uid, set-gid and sticky bits, and, when run as root, the numeric owners within a directory.
+    pub preserve: bool,
+}
