@@ -1,3 +1,48 @@
-//! Checks and chores of this repository.
+//! Checks and chores of this repository: `cargo xtask help`. The subcommands have the names of CI's steps, so that
+//! what fails there can be run here by the same word.
+//!
+//! | module | what |
+//! |---|---|
+//! | `steps` | runs the tools of the Rust distribution, and all steps of CI in order |
+//! | `tidy` | rules of the house that no tool knows: one module for each group of rules |
+//! | `repository` | the files that are looked at |
+//! | `masked` | Rust source without comments and texts, and where its functions are |
 
-fn main() {}
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+mod masked;
+mod repository;
+mod steps;
+mod tidy;
+
+const HELP: &str = "\
+cargo xtask STEP
+
+  tidy     rules of the house: dependencies, banned calls, sizes, headers, documents
+  fmt      formatting (cargo fmt mends it)
+  clippy   lints of all targets, warnings are errors
+  doc      documentation of the crates, warnings are errors
+  test     all tests
+  ci       all of these in this order, as `make test` and .ci/run do
+  help     this text
+";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let passed = match words[..] {
+        ["ci"] => steps::ci(),
+        ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            true
+        }
+        [name] if steps::find(name).is_some() => steps::run_one(name),
+        _ => {
+            eprint!("{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
