@@ -1,3 +1,73 @@
-//! The command `mobcast`.
+//! The command `mobcast`: argument parsing, words and exit statuses around the library.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `cli.rs`, `args.rs` | the command line; flags of several subcommands |
+//! | `send/`, `recv.rs`, `demo/`, `strategies.rs`, `completions.rs`, `version.rs` | a subcommand each |
+//! | `ticket.rs` | how a ticket gets from one to the other |
+//! | `progress/` | words and bars on standard error |
+//! | `output.rs` | standard output |
+//! | `quantity.rs` | sizes, rates, times |
+//! | `failure.rs` | exit statuses |
 
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod args;
+mod cli;
+mod completions;
+mod demo;
+mod failure;
+mod interrupt;
+mod node;
+mod output;
+mod progress;
+mod quantity;
+mod recv;
+mod send;
+mod strategies;
+mod ticket;
+mod version;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::Cli;
+use crate::failure::{Failure, Outcome, Status};
+
+/// Threads of the async runtime: it only moves control frames; payload has its own threads.
+const WORKERS_MAX: usize = 4;
+
+fn main() -> ExitCode {
+    demo::end_with_parent();
+    let cli = Cli::parse();
+    start_logs();
+    match run(cli) {
+        Ok(()) => Status::Done.into(),
+        Err(failure) => {
+            eprintln!("mobcast: {failure}");
+            failure.status.into()
+        }
+    }
+}
+
+fn run(cli: Cli) -> Outcome {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(cores.min(WORKERS_MAX))
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Status::Failed, format_args!("cannot start threads: {error}")))?;
+    let outcome = runtime.block_on(cli.run());
+    // A thread may be blocked in reading a terminal or pipe, which nothing but the end of the process ends.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// Logs go to standard error, as MOBCAST_LOG says; without it, nothing is logged.
+fn start_logs() {
+    let Ok(directives) = std::env::var("MOBCAST_LOG") else { return };
+    let filter = EnvFilter::builder().parse_lossy(directives);
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}

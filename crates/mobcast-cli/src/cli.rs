@@ -1,0 +1,75 @@
+//! The command line as a whole: which subcommands there are, and how they are dispatched.
+
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{Parser, Subcommand};
+
+use crate::failure::Outcome;
+use crate::{completions, demo, recv, send, strategies, version};
+
+const STYLES: Styles =
+    Styles::styled().header(AnsiColor::Green.on_default().bold()).literal(AnsiColor::Cyan.on_default().bold());
+
+const EXIT_STATUS: &str = "\
+Exit status: 0 complete and verified everywhere, 1 failed, 2 wrong usage, 3 not admitted, 4 incomplete (source or
+receivers lost), 5 local files (no space, no permission, destination exists), 130 interrupted.
+Sizes: 64MiB, 1GB, 4096; rates: 10MB/s, 100Mbit/s; times: 500ms, 30s, 5m, 24h. 1 MB = 10^6 and 1 MiB = 2^20 bytes.
+Logs: MOBCAST_LOG=info (or debug, or mobcast_net=trace) writes them to standard error.";
+
+/// Copies one big thing to many machines, as fast as the networks between them allow.
+///
+/// On one machine: mobcast send FILE. It prints a ticket. On all the others: mobcast recv TICKET.
+#[derive(Parser, Debug)]
+#[command(name = "mobcast", version, styles = STYLES, after_help = EXIT_STATUS, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Send(Box<send::SendArgs>),
+    Recv(Box<recv::RecvArgs>),
+    Demo(demo::DemoArgs),
+    Strategies(strategies::StrategiesArgs),
+    Completions(completions::CompletionsArgs),
+    Version(version::VersionArgs),
+}
+
+impl Cli {
+    /// Runs the subcommand to its end.
+    pub async fn run(self) -> Outcome {
+        match self.command {
+            Command::Send(args) => send::run(*args).await,
+            Command::Recv(args) => recv::run(*args).await,
+            Command::Demo(args) => demo::run(args).await,
+            Command::Strategies(args) => strategies::run(args),
+            Command::Completions(args) => completions::run(args),
+            Command::Version(args) => version::run(args),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_flags_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    /// `MOBCAST_` and the flag's name in capitals: nobody has to look it up.
+    #[test]
+    fn every_flag_has_its_environment_variable() {
+        for subcommand in Cli::command().get_subcommands() {
+            let flags = subcommand.get_arguments().filter(|argument| argument.get_long().is_some());
+            for flag in flags.filter(|flag| !matches!(flag.get_long(), Some("help" | "version"))) {
+                let long = flag.get_long().expect("filtered");
+                let expected = format!("MOBCAST_{}", long.to_uppercase().replace('-', "_"));
+                assert_eq!(flag.get_env().and_then(|env| env.to_str()), Some(expected.as_str()), "--{long}");
+            }
+        }
+    }
+}

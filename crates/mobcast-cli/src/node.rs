@@ -1,0 +1,118 @@
+//! What `send` and `recv` have in common: their place in the group, and what they say about it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::time::Duration;
+
+use mobcast::{Broadcast, Error, ErrorClass, Group, GroupEvent, GroupOptions};
+
+use crate::args::{Listen, NodeArgs, OutputArgs};
+use crate::failure::{Failure, Outcome, Status};
+use crate::output::print_json;
+use crate::progress::Screen;
+
+/// A clean end takes no longer than this: people press Ctrl-C a second time after about a second.
+const GOODBYE_MAX: Duration = Duration::from_millis(800);
+/// Collecting the results takes no longer than this.
+const REPORT_MAX: Duration = Duration::from_millis(100);
+
+impl NodeArgs {
+    /// The flags in the library's words.
+    pub fn options(&self) -> GroupOptions {
+        let mut options = GroupOptions { cluster: self.cluster.clone(), plain: self.plain, ..GroupOptions::default() };
+        options.listen = self.listen.map(socket_address);
+        options.max_rate_bytes_per_s = self.max_rate;
+        options.advertise = self.advertise.iter().map(|a| SocketAddr::new(a.address, a.port.unwrap_or(0))).collect();
+        if let Some(name) = &self.name {
+            options.name = name.clone();
+        }
+        options
+    }
+}
+
+/// All addresses are those of IPv6, which take IPv4 as well, unless the machine has no IPv6.
+fn socket_address(listen: Listen) -> SocketAddr {
+    match listen {
+        Listen::At(address) => address,
+        Listen::Port(port) => {
+            let all = IpAddr::from(Ipv6Addr::UNSPECIFIED);
+            let has_ipv6 = TcpListener::bind((all, 0)).is_ok();
+            SocketAddr::new(if has_ipv6 { all } else { Ipv4Addr::UNSPECIFIED.into() }, port)
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        if error.is_broken_pipe() {
+            return Failure::new(Status::LocalIo, "standard output was closed by its reader before everything arrived");
+        }
+        let status = match error.class() {
+            ErrorClass::Failed => Status::Failed,
+            ErrorClass::NotAdmitted => Status::NotAdmitted,
+            ErrorClass::Incomplete => Status::Incomplete,
+            ErrorClass::LocalIo => Status::LocalIo,
+        };
+        Failure::new(status, error)
+    }
+}
+
+/// What happens in the group, in a line for the person; none for what the progress shows anyway.
+pub fn describe(event: &GroupEvent) -> Option<String> {
+    match event {
+        GroupEvent::MemberJoined { name, cluster, reason, .. } => {
+            Some(format!("joined {name}: cluster {cluster} ({reason})"))
+        }
+        GroupEvent::MemberLost { name, .. } => Some(format!("left {name}")),
+        GroupEvent::NodeResult { name, outcome: Err(reason), .. } => Some(format!("failed {name}: {reason}")),
+        GroupEvent::NodeResult { outcome: Ok(()), .. } => None,
+        GroupEvent::PeerDropped { node, reason } => {
+            let peer = node.map_or("an unknown peer".to_owned(), |node| format!("{node}"));
+            Some(format!("dropped {peer}: {reason}"))
+        }
+        GroupEvent::CoordinatorLost => Some("the sender cannot be reached any more".into()),
+    }
+}
+
+/// The last words: a line for the person, the report for programs. Both are about a broadcast that may have failed.
+pub async fn conclude(broadcast: &Broadcast, output: OutputArgs, screen: &mut Screen) -> Outcome {
+    // The report is a matter of counters and of a lock; an interrupted command does not wait for it.
+    let report = tokio::time::timeout(REPORT_MAX, broadcast.report()).await.unwrap_or_default();
+    if report.nodes.iter().any(|node| node.verified) {
+        screen.say(&summary(&report));
+    }
+    if output.json { print_json(&report) } else { Ok(()) }
+}
+
+fn summary(report: &mobcast::Report) -> String {
+    let mobcast::Report { bytes, seconds, throughput_mb_s, object_hash, .. } = report;
+    let size = crate::quantity::show_size(*bytes);
+    let mut line = format!("verified {size} in {seconds:.2} s ({throughput_mb_s:.0} MB/s), BLAKE3 {object_hash}");
+    for (cluster, copies) in &report.wan_copies {
+        line += &format!(", {cluster} imported {copies:.3} copies");
+    }
+    line
+}
+
+/// Leaves the group, as politely as the time allows.
+pub async fn leave(group: Group) {
+    let _ = tokio::time::timeout(GOODBYE_MAX, group.leave()).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_means_all_addresses() {
+        let address = socket_address(Listen::Port(7777));
+        assert!(address.ip().is_unspecified() && address.port() == 7777);
+    }
+
+    #[test]
+    fn each_class_of_errors_has_its_status() {
+        let status = |error: Error| Failure::from(error).status;
+        assert_eq!(status(Error::NotAdmitted("the ticket has expired".into())), Status::NotAdmitted);
+        assert_eq!(status(Error::Incomplete("gone".into())), Status::Incomplete);
+        assert_eq!(status(Error::Aborted("changed".into())), Status::Failed);
+    }
+}

@@ -1,0 +1,265 @@
+//! `mobcast send`: founds a group and is the root of one broadcast.
+//!
+//! Left to others: who counts as missing, and when it is over (`roster`).
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use mobcast::{Broadcast, BroadcastOptions, EventStream, Group, Progress, STRATEGIES, Source};
+
+use crate::args::{NodeArgs, OutputArgs, piece_size, positive_time};
+use crate::failure::{Failure, Outcome, Status};
+use crate::interrupt::Interrupt;
+use crate::node::{conclude, describe, leave};
+use crate::output;
+use crate::progress::{ClusterProgress, DRAW_INTERVAL, Screen, Snapshot};
+use crate::quantity::{parse_size, parse_time};
+use crate::ticket;
+
+mod roster;
+
+use roster::Roster;
+
+/// After the last receiver's result, the word that all may go takes one way down the group.
+const RELEASE_MAX: Duration = Duration::from_millis(500);
+
+/// Send a file, directory or stream to everybody who has the ticket
+///
+/// Prints a ticket; on each receiver, run: mobcast recv TICKET. The transfer starts with the first receiver and takes
+/// later ones in.
+///
+/// With --receivers N it exits 0 when N receivers have verified everything, and 4, naming them, when receivers are lost
+/// and none replaces them within --wait. Without, it serves until it is interrupted, and exits 0 if somebody joined and
+/// all who joined have everything, 4 if one of them was lost or failed, and 130 if nobody joined or the interrupt cut
+/// somebody off.
+#[derive(Args, Debug)]
+pub struct SendArgs {
+    /// A file, directory or block device; - for standard input; synthetic:SIZE[:SEED] for generated data
+    #[arg(value_name = "PATH|-|synthetic:SIZE[:SEED]")]
+    path: OsString,
+
+    /// Exit when this many receivers have verified everything [default: serve until interrupted]
+    #[arg(long, value_name = "N", env = "MOBCAST_RECEIVERS", hide_env_values = true,
+        value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    receivers: Option<u32>,
+
+    /// How the nodes exchange pieces; see mobcast strategies
+    #[arg(long, value_name = "NAME", env = "MOBCAST_STRATEGY", hide_env_values = true,
+        default_value = STRATEGIES[0].name,
+        value_parser = PossibleValuesParser::new(STRATEGIES.iter().map(|strategy| strategy.name)))]
+    strategy: String,
+
+    /// Unit of exchange and verification: a power of two from 16KiB to 16MiB
+    /// [default: chosen from the sizes of object and group]
+    #[arg(long, value_name = "SIZE", env = "MOBCAST_PIECE_SIZE", hide_env_values = true, value_parser = piece_size)]
+    piece_size: Option<u32>,
+
+    /// How long to wait for a missing receiver, from when the last one came or went; only with --receivers
+    /// [default: for ever until one is lost, 60s from then on]
+    #[arg(long, value_name = "TIME", env = "MOBCAST_WAIT", hide_env_values = true, value_parser = parse_time)]
+    wait: Option<Duration>,
+
+    /// How long the ticket admits receivers
+    #[arg(long, value_name = "TIME", env = "MOBCAST_EXPIRES", hide_env_values = true, default_value = "24h",
+        value_parser = positive_time)]
+    expires: Duration,
+
+    /// Write the ticket to a file, too: complete or not at all, readable by its owner alone. It stays there
+    #[arg(long, value_name = "FILE", env = "MOBCAST_TICKET_FILE", hide_env_values = true)]
+    ticket_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    node: NodeArgs,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Sends, and returns when it is over.
+pub async fn run(args: SendArgs) -> Outcome {
+    let mut interrupt = Interrupt::new()?;
+    let mut screen = Screen::new(args.output.quiet);
+    let source = source(&args.path)?;
+    let mut options = args.node.options();
+    options.expires = args.expires;
+    let group = Group::create(options).await?;
+    let events = group.events();
+    // A directory is scanned here, which may take a while.
+    let broadcast = tokio::select! {
+        broadcast = group.broadcast(source, args.broadcast_options()) => broadcast.map_err(Failure::from),
+        () = interrupt.wait() => Err(Failure::interrupted()),
+    };
+    let outcome = match broadcast {
+        Ok(broadcast) => {
+            let ticket = group.ticket().expect("the founder has the ticket");
+            match hand_out(ticket, &args) {
+                Ok(()) => Sending::new(&args, broadcast, &mut screen).run(events, &mut interrupt).await,
+                Err(failure) => Err(failure),
+            }
+        }
+        Err(failure) => Err(failure),
+    };
+    leave(group).await;
+    outcome
+}
+
+impl SendArgs {
+    fn broadcast_options(&self) -> BroadcastOptions {
+        BroadcastOptions { strategy: self.strategy.clone(), piece_size: self.piece_size, receivers: self.receivers }
+    }
+}
+
+fn source(path: &OsString) -> Outcome<Source> {
+    match path.as_bytes() {
+        b"-" => Ok(Source::reader(output::source()?)),
+        bytes if bytes.starts_with(b"synthetic:") => synthetic(&path.to_string_lossy()),
+        _ => Ok(Source::path(path)),
+    }
+}
+
+fn synthetic(text: &str) -> Outcome<Source> {
+    let wrong = |why: String| {
+        Failure::new(
+            Status::Usage,
+            format_args!("{text}: {why}; generated data is synthetic:SIZE or synthetic:SIZE:SEED"),
+        )
+    };
+    let mut parts = text.split(':').skip(1);
+    let size = parts.next().unwrap_or_default();
+    let length = parse_size(size).map_err(|error| wrong(error.to_string()))?;
+    let seed = parts.next().map_or(Ok(0), str::parse);
+    match (seed, parts.next()) {
+        (Ok(seed), None) => Ok(Source::synthetic(length, seed)),
+        _ => Err(wrong("the seed is a number".into())),
+    }
+}
+
+/// Gives the ticket to the person or the file. With `--json`, standard output is kept for the report.
+fn hand_out(ticket: &mobcast::Ticket, args: &SendArgs) -> Outcome {
+    if let Some(path) = &args.ticket_file {
+        ticket::write_file(path, ticket)?;
+    }
+    match (args.output.json, &args.ticket_file) {
+        (false, _) => output::print_line(&ticket.to_string()),
+        (true, Some(_)) => Ok(()),
+        (true, None) => {
+            eprintln!("ticket: {ticket}");
+            Ok(())
+        }
+    }
+}
+
+/// A broadcast from the root's side, while it runs.
+struct Sending<'a> {
+    args: &'a SendArgs,
+    broadcast: Broadcast,
+    roster: Roster,
+    screen: &'a mut Screen,
+}
+
+impl<'a> Sending<'a> {
+    fn new(args: &'a SendArgs, broadcast: Broadcast, screen: &'a mut Screen) -> Sending<'a> {
+        let wanted = args.receivers.map(|receivers| receivers as usize);
+        let roster = Roster::new(wanted, args.wait, Instant::now());
+        Sending { args, broadcast, roster, screen }
+    }
+
+    async fn run(mut self, events: EventStream, interrupt: &mut Interrupt) -> Outcome {
+        let outcome = self.serve(events, interrupt).await;
+        if outcome.is_ok() {
+            let _ = tokio::time::timeout(RELEASE_MAX, self.broadcast.released()).await;
+        }
+        conclude(&self.broadcast, self.args.output, self.screen).await?;
+        outcome
+    }
+
+    /// Serves until it is over, one way or another.
+    async fn serve(&mut self, mut events: EventStream, interrupt: &mut Interrupt) -> Outcome {
+        let mut tick = tokio::time::interval(DRAW_INTERVAL);
+        let (mut is_read, mut has_events) = (false, true);
+        loop {
+            tokio::select! {
+                completed = self.broadcast.complete(), if !is_read => {
+                    completed?;
+                    is_read = true;
+                }
+                event = events.next(), if has_events => match event {
+                    Some(event) => describe(&event).into_iter().for_each(|words| self.screen.say(&words)),
+                    None => has_events = false,
+                },
+                () = interrupt.wait() => {
+                    self.observe();
+                    return self.roster.at_interrupt();
+                }
+                _ = tick.tick() => {}
+            }
+            self.observe();
+            // Before everything is read, nobody can have everything; and a change of the source shows at its end.
+            if let Some(verdict) = self.roster.verdict(Instant::now())
+                && (is_read || verdict.is_err())
+            {
+                return verdict;
+            }
+        }
+    }
+
+    /// Takes stock of the receivers, and shows it.
+    fn observe(&mut self) {
+        let progress = self.broadcast.progress();
+        self.roster.observe(&progress.nodes, Instant::now());
+        self.screen.update(&mut self.snapshot(&progress));
+    }
+
+    fn snapshot(&self, progress: &Progress) -> Snapshot {
+        let clusters = clusters(progress);
+        let nodes: usize = clusters.iter().map(|cluster| cluster.nodes).sum();
+        let bytes: u64 = clusters.iter().map(|cluster| cluster.bytes * cluster.nodes as u64).sum();
+        Snapshot {
+            bytes: bytes.checked_div(nodes as u64).unwrap_or(0),
+            length: progress.length,
+            rate_bytes_per_s: 0,
+            nodes_complete: self.roster.complete(),
+            nodes: self.roster.expected(),
+            clusters,
+        }
+    }
+}
+
+/// The living receivers by cluster, in the order in which the clusters came.
+fn clusters(progress: &Progress) -> Vec<ClusterProgress> {
+    let mut clusters: Vec<ClusterProgress> = Vec::new();
+    let living = progress.nodes.iter().filter(|node| roster::is_there(&node.state));
+    for node in living {
+        let at = clusters.iter().position(|cluster| cluster.name == node.cluster).unwrap_or_else(|| {
+            clusters.push(ClusterProgress { name: node.cluster.clone(), ..ClusterProgress::default() });
+            clusters.len() - 1
+        });
+        let cluster = &mut clusters[at];
+        let is_complete = node.state == mobcast::NodeState::Complete;
+        let bytes = if is_complete { progress.length.unwrap_or(node.bytes) } else { node.bytes };
+        cluster.nodes += 1;
+        cluster.nodes_complete += usize::from(is_complete);
+        cluster.bytes += bytes;
+    }
+    clusters.iter_mut().for_each(|cluster| cluster.bytes /= cluster.nodes as u64);
+    clusters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_data_has_a_size_and_a_seed() {
+        assert_eq!(format!("{:?}", source(&"synthetic:1MiB:7".into())), "Ok(Synthetic(1048576 bytes, seed 7))");
+        assert_eq!(format!("{:?}", source(&"synthetic:10".into())), "Ok(Synthetic(10 bytes, seed 0))");
+        for wrong in ["synthetic:", "synthetic:x", "synthetic:1MiB:x", "synthetic:1:2:3"] {
+            let failure = source(&wrong.into()).expect_err(wrong);
+            assert_eq!(failure.status, Status::Usage, "{failure}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The ticket's way from `send` to `recv`: through a file, standard input, the environment or the command line.
+//!
+//! Promises: a ticket file appears complete or not at all, and only its owner may read it. A ticket is a secret, so no
+//! message quotes one.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use mobcast::Ticket;
+
+use crate::failure::{Failure, Outcome, Status};
+
+/// How often a ticket file is looked for.
+pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// No ticket is nearly as long, bytes; what is longer is some other file.
+const TEXT_BYTES_MAX: u64 = 4096;
+
+/// Where a ticket comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TicketSource {
+    /// This text.
+    Text(String),
+    /// A file, which may not be there yet.
+    File(PathBuf),
+    /// Standard input.
+    Stdin,
+}
+
+impl TicketSource {
+    /// Reads `TICKET`, `@FILE` or `@-`.
+    pub fn of(argument: &OsStr) -> TicketSource {
+        match argument.as_bytes() {
+            b"@-" => TicketSource::Stdin,
+            [b'@', path @ ..] => TicketSource::File(OsStr::from_bytes(path).into()),
+            _ => TicketSource::Text(argument.to_string_lossy().into_owned()),
+        }
+    }
+
+    /// Sorts the two optional arguments of `recv` out: where the environment has a ticket, a single argument that
+    /// does not look like one is the destination.
+    pub fn sort(
+        first: Option<OsString>,
+        second: Option<OsString>,
+        environment: Option<OsString>,
+    ) -> Outcome<(TicketSource, Option<PathBuf>)> {
+        let environment = environment.filter(|ticket| !ticket.is_empty());
+        match (first, second, environment) {
+            (Some(destination), None, Some(ticket)) if !looks_like_ticket(&destination) => {
+                Ok((TicketSource::of(&ticket), Some(destination.into())))
+            }
+            (Some(ticket), destination, _) => Ok((TicketSource::of(&ticket), destination.map(PathBuf::from))),
+            (None, destination, Some(ticket)) => Ok((TicketSource::of(&ticket), destination.map(PathBuf::from))),
+            (None, _, None) => Err(Failure::new(
+                Status::Usage,
+                "there is no ticket: give the line that mobcast send printed, @FILE, @- or MOBCAST_TICKET",
+            )),
+        }
+    }
+
+    /// Reads and decodes the ticket. A file is waited for until `deadline`; `warn` is told what is not as it should
+    /// be.
+    pub async fn read(&self, deadline: Instant, warn: &mut impl FnMut(&str)) -> Outcome<Ticket> {
+        let text = match self {
+            TicketSource::Text(text) => text.clone(),
+            TicketSource::Stdin => read_text(io::stdin().lock())
+                .map_err(|error| Failure::new(Status::LocalIo, format_args!("cannot read standard input: {error}")))?,
+            TicketSource::File(path) => wait_for(path, deadline, warn).await?,
+        };
+        text.parse().map_err(|error| Failure::new(Status::NotAdmitted, error))
+    }
+
+    /// Returns when the ticket is another one than `ticket`: `send` has been started anew. Never returns for what
+    /// is not a file.
+    pub async fn replaced(&self, ticket: &Ticket) {
+        loop {
+            tokio::time::sleep(POLL_INTERVAL).await;
+            let TicketSource::File(path) = self else { continue };
+            let text = File::open(path).and_then(read_text).unwrap_or_default();
+            if text.parse::<Ticket>().is_ok_and(|other| other != *ticket) {
+                return;
+            }
+        }
+    }
+}
+
+fn looks_like_ticket(argument: &OsStr) -> bool {
+    let bytes = argument.as_bytes();
+    bytes.starts_with(b"@") || (bytes.starts_with(b"mob") && bytes.get(3).is_some_and(u8::is_ascii_digit))
+}
+
+fn read_text(from: impl Read) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    from.take(TEXT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+async fn wait_for(path: &Path, deadline: Instant, warn: &mut impl FnMut(&str)) -> Outcome<String> {
+    let started = Instant::now();
+    loop {
+        let cannot = |error| Failure::new(Status::LocalIo, format_args!("cannot read {}: {error}", path.display()));
+        match File::open(path) {
+            Ok(file) => {
+                let metadata = file.metadata().map_err(cannot)?;
+                if metadata.is_file() && metadata.mode() & 0o077 != 0 {
+                    let path = path.display();
+                    warn(&format!("warning: {path} holds a secret that others may read: chmod 600 {path}"));
+                }
+                return read_text(file).map_err(cannot);
+            }
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(cannot(error)),
+            Err(_) if Instant::now() < deadline => tokio::time::sleep(POLL_INTERVAL).await,
+            Err(_) => {
+                let (path, seconds) = (path.display(), started.elapsed().as_secs());
+                let message = format!(
+                    "{path} did not appear within {seconds} s: start mobcast send --ticket-file {path}, or give a \
+                     longer --wait"
+                );
+                return Err(Failure::new(Status::NotAdmitted, message));
+            }
+        }
+    }
+}
+
+/// Writes a ticket file: under a temporary name with mode 0600, then renamed.
+pub fn write_file(path: &Path, ticket: &Ticket) -> Outcome {
+    let Some(name) = path.file_name() else {
+        return Err(Failure::new(Status::Usage, format_args!("--ticket-file {} is not a file name", path.display())));
+    };
+    let mut temporary_name = OsString::from(".");
+    temporary_name.push(name);
+    temporary_name.push(format!(".{}", std::process::id()));
+    let temporary = path.with_file_name(temporary_name);
+    let written = write_new(&temporary, &format!("{ticket}\n")).and_then(|()| fs::rename(&temporary, path));
+    written.map_err(|error| {
+        let _ = fs::remove_file(&temporary);
+        Failure::new(Status::LocalIo, format_args!("cannot write the ticket to {}: {error}", path.display()))
+    })
+}
+
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    // What a killed process of the same number has left is in the way of create_new.
+    let _ = fs::remove_file(path);
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sorted(
+        first: Option<&str>,
+        second: Option<&str>,
+        env: Option<&str>,
+    ) -> Outcome<(TicketSource, Option<PathBuf>)> {
+        TicketSource::sort(first.map(Into::into), second.map(Into::into), env.map(Into::into))
+    }
+
+    fn text(text: &str) -> TicketSource {
+        TicketSource::Text(text.to_owned())
+    }
+
+    #[test]
+    fn a_ticket_is_a_text_a_file_or_standard_input() {
+        assert_eq!(TicketSource::of(OsStr::new("mob1abc")), text("mob1abc"));
+        assert_eq!(TicketSource::of(OsStr::new("@/tmp/t")), TicketSource::File("/tmp/t".into()));
+        assert_eq!(TicketSource::of(OsStr::new("@-")), TicketSource::Stdin);
+    }
+
+    #[test]
+    fn the_environment_makes_the_ticket_optional() {
+        let out = || Some(PathBuf::from("out"));
+        assert_eq!(sorted(Some("mob1a"), Some("out"), None), Ok((text("mob1a"), out())));
+        assert_eq!(sorted(Some("mob1a"), None, None), Ok((text("mob1a"), None)));
+        assert_eq!(sorted(Some("out"), None, Some("mob1b")), Ok((text("mob1b"), out())));
+        assert_eq!(sorted(Some("-"), None, Some("mob1b")), Ok((text("mob1b"), Some("-".into()))));
+        assert_eq!(sorted(None, None, Some("@f")), Ok((TicketSource::File("f".into()), None)));
+        assert_eq!(sorted(Some("mob1a"), None, Some("mob1b")), Ok((text("mob1a"), None)), "the flag wins");
+        assert_eq!(sorted(Some("mob"), None, Some("mob1b")), Ok((text("mob1b"), Some("mob".into()))));
+        for environment in [None, Some("")] {
+            assert_eq!(sorted(None, None, environment).map_err(|failure| failure.status), Err(Status::Usage));
+        }
+    }
+}
