@@ -6,6 +6,7 @@ use crate::repository::{self, TextFile};
 
 mod dependencies;
 mod documents;
+mod messages;
 mod sizes;
 mod sources;
 
@@ -54,6 +55,7 @@ fn findings() -> Result<Vec<Finding>, String> {
     findings.extend(sources::check(&crates, &files));
     findings.extend(sizes::check(&files));
     findings.extend(documents::check(&files, |path| root.join(path).exists()));
+    findings.extend(messages::check(&files));
     findings.sort();
     Ok(findings)
 }
@@ -69,7 +71,7 @@ fn whole_words<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> 
     text.match_indices(word).map(|(at, _)| at).filter(move |&at| {
         let before = text[..at].chars().next_back().is_some_and(part_of_word);
         let after = text[at + word.len()..].chars().next().is_some_and(part_of_word);
-        !(before && word.starts_with(part_of_word)) && !(after && word.ends_with(part_of_word))
+        !(before && word.starts_with(part_of_word) || after && word.ends_with(part_of_word))
     })
 }
 

@@ -18,7 +18,45 @@ struct Allowed {
     reason: &'static str,
 }
 
-const ALLOWED: &[Allowed] = &[];
+const ALLOWED: &[Allowed] = &[
+    Allowed {
+        path: "crates/mobcast-proto/src/wire/frame.rs",
+        function: Some("write_body"),
+        lines_max: 100,
+        reason: "one arm for each frame, in the order of the format: read beside docs/wire-format.md",
+    },
+    Allowed {
+        path: "crates/mobcast-proto/src/wire/frame.rs",
+        function: Some("read"),
+        lines_max: 80,
+        reason: "one arm for each frame, in the order of the format: read beside docs/wire-format.md",
+    },
+    Allowed {
+        path: "crates/mobcast-proto/src/node/broadcasts.rs",
+        function: Some("member_frame"),
+        lines_max: 80,
+        reason: "one arm for each frame, which only dispatches",
+    },
+    Allowed {
+        path: "crates/mobcast-proto/src/fetch/swarm.rs",
+        function: None,
+        lines_max: 640,
+        reason: "the books of one broadcast: its maps are kept in step by the methods that change them together",
+    },
+    Allowed {
+        path: "crates/mobcast-proto/src/node/group.rs",
+        function: None,
+        lines_max: 700,
+        reason: "a member's and the coordinator's half of one conversation; the coordinator's hand-over decides where \
+                 the border between them is",
+    },
+    Allowed {
+        path: "crates/mobcast-sim/src/world.rs",
+        function: None,
+        lines_max: 700,
+        reason: "a driver: one method for each output of the core, all of them on the same state",
+    },
+];
 
 /// Checks all sources. Functions in tests may be long: a test reads as an experiment, from top to bottom.
 pub fn check(files: &[TextFile]) -> Vec<Finding> {
