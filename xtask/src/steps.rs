@@ -98,14 +98,23 @@ fn test(args: &[&str]) -> bool {
             return false;
         }
     };
-    let lines = BufReader::new(child.stdout.take().expect("stdout is piped")).split(b'\n');
-    let held = pass_on(lines.map_while(Result::ok), &mut std::io::stdout());
+    let lines = BufReader::new(child.stdout.take().expect("stdout is piped")).split(b'\n').map_while(Result::ok);
+    let mut tests = 0;
+    let held = pass_on(lines.inspect(|line| tests += tests_passed(line)), &mut std::io::stdout());
     let passed = child.wait().is_ok_and(|status| status.success());
     if passed {
+        println!("== {tests} tests passed");
         print_time("test", started);
     }
     print!("{}", String::from_utf8_lossy(&held));
     passed
+}
+
+/// What a line like `test result: ok. 12 passed; …` counts.
+fn tests_passed(line: &[u8]) -> usize {
+    let line = String::from_utf8_lossy(line);
+    let count = line.strip_prefix("test result: ok. ").and_then(|rest| rest.split_once(" passed"));
+    count.and_then(|(count, _)| count.parse().ok()).unwrap_or(0)
 }
 
 /// Prints lines as they come, and returns the last `test result` line with what follows it.
@@ -143,6 +152,12 @@ mod tests {
         let (out, held) = split("running 1 test\n\ntest result: ok. 1\n\nrunning 0 tests\n\ntest result: ok. 0\n\n");
         assert_eq!(out, "running 1 test\n\ntest result: ok. 1\n\nrunning 0 tests\n\n");
         assert_eq!(held, "test result: ok. 0\n\n");
+    }
+
+    #[test]
+    fn passed_tests_are_counted() {
+        assert_eq!(tests_passed(b"test result: ok. 12 passed; 0 failed; 1 ignored"), 12);
+        assert_eq!(tests_passed(b"test a ... ok") + tests_passed(b"test result: FAILED. 3 passed; 1 failed"), 0);
     }
 
     #[test]
