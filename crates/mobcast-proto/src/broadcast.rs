@@ -204,6 +204,14 @@ impl Broadcast {
         self.swarm.take_outputs().collect()
     }
 
+    /// What this node has in mind for a piece, in words.
+    pub fn explain(&self, piece: PieceIndex) -> String {
+        let open = self.swarm.open_piece(piece).map(|open| (open.received_bytes(), open.parts.clone()));
+        let holders: Vec<_> = self.swarm.peers().filter(|(_, p)| p.have.contains(piece)).map(|(_, p)| p.node).collect();
+        let have = self.swarm.have().contains(piece);
+        format!("have {have}, open {open:?}, held by {holders:?}; {}", self.strategy.explain(&self.swarm, piece))
+    }
+
     /// # Panics
     /// If something does not add up: that is a bug.
     pub fn check_invariants(&self) {

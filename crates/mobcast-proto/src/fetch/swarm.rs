@@ -18,8 +18,10 @@ use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, ByteRange, ClusterId, LinkId, NodeId, PieceIndex};
 use crate::wire::frame::Frame;
 
-/// Have-messages to other clusters are gathered longer: a WAN link's round trip hides it, and its bytes are dear.
-const HAVE_INTERVAL_WAN: Duration = HAVE_INTERVAL.times(3);
+/// A few have-messages wait this long for company: a frame costs both ends more than the pieces in it.
+const HAVE_PATIENCE: Duration = HAVE_INTERVAL.times(3);
+/// As many as this have company enough, and go after [`HAVE_INTERVAL`].
+const HAVE_COMPANY: usize = 8;
 
 /// Where a node stands in the group, as far as a strategy needs it.
 #[derive(Clone, Debug, Default)]
@@ -601,7 +603,7 @@ impl SwarmPeer {
     }
 
     fn flush_due(&self, now: Time) -> Time {
-        let interval = if self.local { HAVE_INTERVAL } else { HAVE_INTERVAL_WAN };
+        let interval = if self.to_announce.len() >= HAVE_COMPANY { HAVE_INTERVAL } else { HAVE_PATIENCE };
         self.flushed_at.map_or(now, |at| (at + interval).max(now))
     }
 }

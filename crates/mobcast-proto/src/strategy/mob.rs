@@ -18,6 +18,7 @@ use crate::content::have::{HaveSet, Run, bits_of, runs_of};
 use crate::content::slots::{SlotSet, slot_of};
 use crate::fetch::picker::pick;
 use crate::fetch::swarm::Swarm;
+use crate::flow::window::Window;
 use crate::limits::SLOTS;
 use crate::random::mix2;
 use crate::strategy::message::StrategyMessage;
@@ -27,10 +28,15 @@ use crate::units::{ClusterId, LinkId, PieceIndex};
 
 /// How often a node tells its local peers how much of its share is left, and looks for stuck pieces.
 const TICK: Duration = Duration::from_millis(200);
-/// Without a stored piece for this long, a node asks other clusters also for what is not its share.
-const STUCK_AFTER: Duration = Duration::from_secs(2);
+/// Without a stored piece, its own or a peer's, for this long, a node asks other clusters also for what is not its
+/// share.
+const STUCK_AFTER: Duration = Duration::from_secs(3);
 /// A steal that is not answered within this is forgotten.
 const STEAL_PATIENCE: Duration = Duration::from_secs(1);
+/// Pieces stolen at a time, at most.
+const STEAL_MAX: u32 = 64;
+/// A requested piece changes hands only if that saves at least this.
+const LATE: Duration = Duration::from_millis(500);
 /// Pieces asked of other clusters at a time by a stuck node.
 const STUCK_PIECES: usize = 16;
 /// Peers asked for the same piece at the same time, at most.
@@ -55,7 +61,7 @@ pub struct Mob {
     root_share: Option<(LinkId, SlotSet)>,
     stealing: Option<(LinkId, Time)>,
     backlog_told: Option<(u32, u64)>,
-    last_stored: Time,
+    last_news: Time,
     /// Pieces that have changed their source once: a second time would only waste what is on its way.
     moved: HaveSet,
 }
@@ -90,6 +96,13 @@ impl Strategy for Mob {
         }
     }
 
+    fn explain(&self, swarm: &Swarm, piece: PieceIndex) -> String {
+        let own = swarm.standing.slots.contains(slot_of(swarm.id, piece));
+        let (todo, stolen) = (self.todo.contains(piece), self.stolen.contains(piece));
+        let given = self.given.get(&piece);
+        format!("own slot {own}, to be imported {todo}, stolen {stolen}, given to {given:?}")
+    }
+
     fn check_invariants(&self, swarm: &Swarm) {
         for piece in self.todo.iter() {
             assert!(swarm.is_missing(piece), "{piece} is to be imported and was asked for already");
@@ -102,7 +115,7 @@ impl Strategy for Mob {
 
 impl Mob {
     fn start(&mut self, swarm: &mut Swarm) {
-        self.last_stored = swarm.now();
+        self.last_news = swarm.now();
         (0..swarm.known()).for_each(|piece| self.consider(swarm, PieceIndex(piece)));
         swarm.wake_at(swarm.now() + TICK);
     }
@@ -134,6 +147,7 @@ impl Mob {
     }
 
     fn peer_has(&mut self, swarm: &mut Swarm, peer: LinkId, runs: &[Run]) {
+        self.last_news = swarm.now();
         if swarm.peer(peer).is_some_and(|p| p.local) {
             for piece in runs.iter().flat_map(|run| run.pieces()) {
                 self.todo.remove(piece);
@@ -156,7 +170,7 @@ impl Mob {
     }
 
     fn stored(&mut self, swarm: &mut Swarm, piece: PieceIndex) {
-        self.last_stored = swarm.now();
+        self.last_news = swarm.now();
         self.todo.remove(piece);
         self.stolen.remove(piece);
         self.given.remove(&piece);
@@ -445,40 +459,43 @@ impl Mob {
         locals.into_iter().for_each(|link| swarm.tell(link, message.clone()));
     }
 
-    /// Asks the local peer that would need longest for some of its work.
+    /// Asks the local peer that would need longest for some of its work: as much as the idle links can ask for at once.
     fn steal(&mut self, swarm: &mut Swarm) {
         if self.stealing.is_some() || swarm.in_root_cluster() {
             return;
         }
         let busy = self.backlogs.iter().filter(|(_, (left, _))| *left > 0);
         let victim = busy.max_by_key(|(_, (left, rate))| u64::from(*left) * 1_000_000_000 / rate.max(&1));
-        let Some((&victim, &(left, _))) = victim else { return };
+        let Some((&victim, _)) = victim else { return };
         self.stealing = Some((victim, swarm.now()));
+        let room = |w: &Window| w.size().saturating_sub(w.outstanding()).div_ceil(u64::from(swarm.piece_size()));
+        let pieces: u64 = swarm.peers().filter(|(_, p)| !p.local).map(|(_, p)| room(&p.window)).sum();
         let rate_bytes_per_s = Mob::import_rate(swarm);
-        swarm.tell(victim, StrategyMessage::Steal { rate_bytes_per_s, pieces_max: left });
+        let pieces_max = pieces.clamp(1, u64::from(STEAL_MAX)) as u32;
+        swarm.tell(victim, StrategyMessage::Steal { rate_bytes_per_s, pieces_max });
     }
 
-    /// Gives a thief its part of what is left: what both would have finished at the same time.
+    /// Gives a thief its part of what is left: what both would have finished at the same time. What was stolen already
+    /// stays where it is, or it would wander about and never be asked for.
     fn give(&mut self, swarm: &mut Swarm, thief: LinkId, thief_rate: u64, pieces_max: u32) {
         let own_rate = Mob::import_rate(swarm).max(1);
-        let left = self.todo.count();
+        let mut own: Vec<PieceIndex> = self.todo.iter().filter(|&piece| !self.stolen.contains(piece)).collect();
+        let left = own.len() as u64;
         let part = u128::from(left) * u128::from(thief_rate.max(1)) / u128::from(thief_rate.max(1) + own_rate);
         let count = (part as u32).max(u32::from(left > 0)).min(pieces_max);
-        let mut pieces: Vec<PieceIndex> = Vec::new();
-        // From the far end of the order in which this node would import them itself.
-        let mut todo: Vec<PieceIndex> = self.todo.iter().collect();
-        todo.sort_by_key(|piece| std::cmp::Reverse(mix2(u64::from(piece.0), 0)));
-        pieces.extend(todo.into_iter().take(count as usize));
-        if pieces.is_empty() {
-            pieces.extend(self.asked_and_late(swarm, thief_rate));
+        // First what no peer of this node can provide, then from the far end of the order in which it would come.
+        let obtainable = |piece: PieceIndex| swarm.peers().any(|(_, p)| !p.local && p.have.contains(piece));
+        own.sort_by_cached_key(|&piece| (obtainable(piece), std::cmp::Reverse(mix2(u64::from(piece.0), 0))));
+        own.truncate(count as usize);
+        if own.is_empty() {
+            own.extend(self.asked_and_late(swarm, thief_rate));
         }
-        for &piece in &pieces {
+        for &piece in &own {
             self.todo.remove(piece);
-            self.stolen.remove(piece);
             self.given.insert(piece, thief);
         }
-        pieces.sort_unstable();
-        swarm.tell(thief, StrategyMessage::Grant { pieces: runs_of(pieces) });
+        own.sort_unstable();
+        swarm.tell(thief, StrategyMessage::Grant { pieces: runs_of(own) });
         self.backlog_told = None;
     }
 
@@ -489,9 +506,11 @@ impl Mob {
             let peer = swarm.peer(link).filter(|p| !p.local)?;
             let ours = peer.window.time_to_receive(0);
             let theirs = peer.window.rtt_min().times(2) + Duration::for_bytes(u64::from(len), thief_rate.max(1));
-            (ours.0 > theirs.times(TAKE_OVER_FACTOR).0).then_some((ours, piece, link))
+            (ours.0 > (theirs.times(TAKE_OVER_FACTOR) + LATE).0).then_some((ours, piece, link))
         };
-        let untouched = swarm.open().filter(|(_, open)| open.is_empty() && open.parts.len() == 1);
+        let untouched = swarm.open().filter(|(piece, open)| {
+            open.is_empty() && open.parts.len() == 1 && !self.stolen.contains(*piece) && !self.moved.contains(*piece)
+        });
         let (_, piece, link) =
             untouched.filter_map(|(piece, open)| late(piece, open.len(), open.parts[0].peer)).max()?;
         swarm.cancel(link, piece);
@@ -519,15 +538,15 @@ impl Mob {
         self.fill_global(swarm);
     }
 
-    /// If nothing was stored for long, the owners of what is missing may have failed: this node asks for some of it
+    /// If nobody has stored anything for long, the owners of what is missing may have failed: this node asks for some of it
     /// itself, wherever it can get it. Copies that arrive twice by this are counted as waste.
     fn help_if_stuck(&mut self, swarm: &mut Swarm) {
-        let since = swarm.now().since(self.last_stored);
+        let since = swarm.now().since(self.last_news);
         if swarm.in_root_cluster() || since < STUCK_AFTER || swarm.open().any(|(_, open)| !open.parts.is_empty()) {
             return;
         }
         // Again after as long a pause.
-        self.last_stored = swarm.now();
+        self.last_news = swarm.now();
         let words = (swarm.known() as usize).div_ceil(64);
         let missing = (0..words).flat_map(|i| bits_of(i, swarm.missing_word(i) & known_mask(swarm.known(), i)));
         let mut pieces: Vec<PieceIndex> = missing.filter(|&piece| swarm.local_copies(piece) == 0).collect();

@@ -66,6 +66,11 @@ pub trait Strategy: Send {
     /// Reacts to one event.
     fn handle(&mut self, event: StrategyEvent<'_>, swarm: &mut Swarm);
 
+    /// What the strategy has in mind for a piece, in words, for those who look for a fault.
+    fn explain(&self, _swarm: &Swarm, _piece: PieceIndex) -> String {
+        String::new()
+    }
+
     /// What must hold between events, beyond the swarm's own invariants.
     ///
     /// # Panics
