@@ -453,7 +453,9 @@ impl Node {
 
     fn fail(&mut self, id: BroadcastId, failure: Failure) {
         let failed = self.with_broadcast(id, |broadcast| {
-            let open = matches!(broadcast.phase, Phase::Offered | Phase::Active) && !broadcast.reported;
+            // A complete object may still fail to get to its place, until the application has confirmed it.
+            let unplaced = broadcast.phase == Phase::Complete && matches!(failure, Failure::Local(_));
+            let open = (matches!(broadcast.phase, Phase::Offered | Phase::Active) || unplaced) && !broadcast.reported;
             if open {
                 broadcast.fail();
             }
