@@ -99,6 +99,9 @@ trait Sink: Send + Sync {
     fn drain_ready(&self) -> Result<u64, StoreError> {
         Ok(0)
     }
+    fn is_in_order(&self) -> bool {
+        false
+    }
     fn path(&self) -> Option<&Path> {
         None
     }
@@ -175,6 +178,11 @@ impl ObjectSink {
     /// pipe does, so it wants a thread of its own, called after writes. Returns the bytes written out so far.
     pub fn drain_ready(&self) -> Result<u64, StoreError> {
         self.sink.drain_ready()
+    }
+
+    /// Whether it is a pipe, so that [`ObjectSink::drain_ready`] has to be called.
+    pub fn is_in_order(&self) -> bool {
+        self.sink.is_in_order()
     }
 
     /// Bytes written so far.

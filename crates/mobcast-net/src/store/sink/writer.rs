@@ -105,6 +105,10 @@ impl Sink for WriterSink {
         Ok(output.written)
     }
 
+    fn is_in_order(&self) -> bool {
+        true
+    }
+
     fn finish(&self, length: u64) -> Result<Finished, StoreError> {
         let stored = self.drain_ready()?;
         if stored != length {

@@ -1,0 +1,83 @@
+//! Inputs: handed to the core, with the time, and then whatever it wants is carried out.
+
+use mobcast_proto::Duration;
+use tracing::{debug, warn};
+
+use super::{Engine, Flow};
+use crate::driver::NodeView;
+use crate::driver::input::{Command, Input};
+
+impl Engine {
+    pub(super) fn handle(&mut self, input: Input) -> Flow {
+        let now = self.clock.now();
+        match input {
+            Input::Command(command) => return self.command(command),
+            Input::LinkUp { link, established } => self.dialled(link, *established),
+            Input::DialFailed { link, error } => self.dial_failed(link, error),
+            Input::Accepted(established) => self.accepted(*established),
+            Input::LinkDown { link, end } => self.link_down(link, end),
+            Input::Frame { link, .. } | Input::Payload { link, .. } | Input::Sent { link }
+                if !self.links.contains_key(&link) => {}
+            Input::Frame { link, frame } => self.node.handle_frame(now, link, frame),
+            Input::Payload { link, broadcast, piece, range } => {
+                self.node.handle_payload(now, link, broadcast, piece, range);
+            }
+            Input::Sent { link } => self.node.handle_sent(now, link),
+            Input::Stored { broadcast, piece } => {
+                debug!(%broadcast, %piece, "stored");
+                self.node.handle_stored(now, broadcast, piece);
+            }
+            Input::Wrong { broadcast, piece, forged } => {
+                if forged {
+                    warn!(%broadcast, %piece, "a piece is not what the root signed");
+                }
+                self.node.handle_wrong(now, broadcast, piece, forged);
+            }
+            Input::StoreFailed { broadcast, error } => self.store_failed(broadcast, error),
+            Input::Hashed { broadcast, hashes } => {
+                hashes.into_iter().for_each(|hash| self.node.handle_hashed(now, broadcast, hash));
+            }
+            Input::SourceEnd { broadcast, length, object_hash } => {
+                self.node.handle_source_end(now, broadcast, length, object_hash);
+            }
+            Input::Finished { broadcast, result } => self.finished(broadcast, result),
+            Input::Probed { cluster, rtt } => {
+                let rtt = rtt.map(|rtt| Duration(rtt.as_nanos() as u64));
+                self.node.handle_probed(now, cluster, rtt);
+            }
+        }
+        self.drain();
+        Flow::On
+    }
+
+    fn command(&mut self, command: Command) -> Flow {
+        let now = self.clock.now();
+        match command {
+            Command::Broadcast { descriptor, source, whole, receivers, answer } => {
+                let rooted = self.start_broadcast(*descriptor, source, whole, receivers);
+                // Whoever asked may have stopped waiting.
+                if let Err(Some(unheard)) = answer.send(rooted) {
+                    self.node.abort(now, unheard.broadcast, "nobody wants it any more".into());
+                }
+            }
+            Command::Accept { broadcast, sink } => self.accept(broadcast, sink),
+            Command::Decline { broadcast, reason } => {
+                self.node.decline(now, broadcast, reason);
+                self.drain();
+                self.end_transfer(broadcast);
+            }
+            Command::Abort { broadcast, reason } => self.node.abort(now, broadcast, reason),
+            Command::Forget { broadcast } => {
+                self.node.forget(now, broadcast);
+                self.end_transfer(broadcast);
+            }
+            Command::View { broadcast, answer } => {
+                let traffic = self.node.broadcast_state(broadcast).map(|state| state.traffic());
+                let _ = answer.send(NodeView { traffic: traffic.unwrap_or_default() });
+            }
+            Command::Leave { done } => return Flow::Leave(Some(done)),
+        }
+        self.drain();
+        Flow::On
+    }
+}

@@ -1,0 +1,137 @@
+//! Outputs: what the core wants done.
+
+use std::sync::Arc;
+
+use mobcast_proto::content::object::piece_offset;
+use mobcast_proto::group::assignment::Credential;
+use mobcast_proto::io::{Event, Output};
+use mobcast_proto::wire::Frame;
+use mobcast_proto::{BroadcastId, ByteRange, LinkId, PieceIndex};
+use tracing::{debug, info, warn};
+
+use super::Engine;
+use crate::driver::Notice;
+use crate::driver::link::LinkEnd;
+use crate::driver::link::queue::Part;
+use crate::tls::Certificate;
+
+impl Engine {
+    /// Carries out everything that the core wants, including what it wants next because of it.
+    pub(super) fn drain(&mut self) {
+        loop {
+            while let Some(output) = self.node.poll_output() {
+                self.carry_out(output);
+            }
+            let Some((link, waiting)) = self.congested.pop() else { return };
+            if self.links.contains_key(&link) {
+                self.link_down(link, LinkEnd::Congested(waiting));
+            }
+        }
+    }
+
+    fn carry_out(&mut self, output: Output) {
+        let now = self.clock.now();
+        match output {
+            Output::Send { link, frame } => self.send(link, &frame),
+            Output::SendPayload { link, broadcast, piece, range } => self.send_payload(link, broadcast, piece, range),
+            Output::CancelPayload { link, broadcast, piece } => {
+                let unbegun = self.links.get(&link).map_or(0, |open| open.queue.cancel(broadcast, piece));
+                (0..unbegun).for_each(|_| self.node.handle_sent(now, link));
+            }
+            Output::Connect { link, dial } => self.connect(link, dial),
+            Output::Close { link, reason } => self.close(link, &reason),
+            Output::Probe { cluster, addresses } => self.probe(cluster, addresses),
+            Output::Sign { token, signer, message } => match self.keys.sign(signer, &message) {
+                Some(signature) => self.node.handle_signed(now, token, signature),
+                None => warn!("asked to sign as the authority, whose key this node does not have"),
+            },
+            Output::Verify { token, checks } => {
+                let valid = self.keys.verify(&checks);
+                self.node.handle_verified(now, token, valid);
+            }
+            Output::Certify { credential } => self.certify(credential),
+            Output::Identity { certificate, .. } => {
+                if let Err(error) = self.keys.become_member(Certificate(certificate)) {
+                    self.tell(Notice::BadIdentity { error: Arc::new(error) });
+                }
+            }
+            Output::Hashes { broadcast, first, hashes, length } => {
+                self.pieces.add_hashes(broadcast, first, &hashes, length);
+            }
+            Output::VerifyPiece { broadcast, piece } => {
+                match self.pieces.take_full(broadcast, piece) {
+                    Some(full) => self.store(full),
+                    // A chunk was passed over because another link was bringing it, and then did not.
+                    None => self.node.handle_wrong(now, broadcast, piece, false),
+                }
+            }
+            Output::StorePiece { broadcast, piece, data } => match self.pieces.take_whole(broadcast, piece, data) {
+                Some(full) => self.store(full),
+                None => self.node.handle_wrong(now, broadcast, piece, false),
+            },
+            Output::DropPiece { broadcast, piece } => self.pieces.drop_piece(broadcast, piece),
+            Output::Event(event) => self.event(event),
+        }
+    }
+
+    fn send(&mut self, link: LinkId, frame: &Frame) {
+        let Some(open) = self.links.get(&link) else { return };
+        if let Err(waiting) = open.queue.push_frame(frame.encode()) {
+            self.congested.push((link, waiting));
+        }
+    }
+
+    fn send_payload(&mut self, link: LinkId, broadcast: BroadcastId, piece: PieceIndex, range: ByteRange) {
+        let Some(open) = self.links.get(&link) else { return };
+        let store = self.transfers.get(&broadcast).and_then(|transfer| transfer.serving());
+        match store {
+            Some((store, stats, piece_size)) => {
+                let offset = piece_offset(piece, piece_size);
+                open.queue.push_part(Part::new((broadcast, piece, range), offset, store, stats));
+            }
+            None => {
+                self.send(link, &Frame::Reject { broadcast, piece });
+                self.node.handle_sent(self.clock.now(), link);
+            }
+        }
+    }
+
+    fn certify(&mut self, credential: Credential) {
+        match self.keys.certify(credential) {
+            Ok(Some((credential, signature, Certificate(certificate)))) => {
+                self.node.handle_certified(self.clock.now(), credential, signature, certificate);
+            }
+            Ok(None) => warn!("asked to certify a node without the authority's key"),
+            Err(error) => warn!(%error, node = %credential.node, "cannot certify a node; it will ask again"),
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::Announced { broadcast, descriptor } => self.announced(broadcast, descriptor),
+            Event::Complete { broadcast, length, object_hash } => self.complete(broadcast, length, object_hash),
+            Event::Failed { broadcast, ref failure } => {
+                info!(%broadcast, %failure, "failed");
+                self.tell(Notice::Event(event));
+                self.end_transfer(broadcast);
+            }
+            Event::Assigned { .. } => {
+                self.show_doorway();
+                self.tell(Notice::Event(event));
+            }
+            event => {
+                debug!(?event, "event");
+                self.tell(Notice::Event(event));
+            }
+        }
+    }
+
+    /// From the first assignment on the node's greeting names its cluster, and others may connect.
+    fn show_doorway(&mut self) {
+        match self.keys.doorway(self.node.hello(0)) {
+            Ok(Some(doorway)) => drop(self.doorway.send_replace(Some(Arc::new(doorway)))),
+            Ok(None) => {}
+            Err(error) => self.tell(Notice::BadIdentity { error: Arc::new(error) }),
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The broadcasts of a node: their sources and sinks, and the threads that work for them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use mobcast_proto::content::Descriptor;
+use mobcast_proto::{BroadcastId, Digest};
+use tracing::{info, warn};
+
+use super::Engine;
+use crate::driver::drain::Drainer;
+use crate::driver::input::Input;
+use crate::driver::pieces::{FullPiece, Verdict};
+use crate::driver::source::SourceReader;
+use crate::driver::stats::TransferStats;
+use crate::driver::store::Store;
+use crate::driver::{Notice, Rooted};
+use crate::store::{Finished, ObjectSink, ObjectSource, StoreError};
+
+/// One broadcast at this node.
+#[derive(Debug)]
+pub struct Transfer {
+    piece_size: u32,
+    stats: Arc<TransferStats>,
+    /// Where its bytes are: at a receiver from when the application has accepted it.
+    store: Option<Store>,
+    /// Ends the reading of the source.
+    stopped: Arc<AtomicBool>,
+    drainer: Option<Drainer>,
+    /// The object's length and hash, once it is complete.
+    end: Option<(u64, Digest)>,
+}
+
+impl Transfer {
+    fn new(piece_size: u32, store: Option<Store>) -> Transfer {
+        let (stats, stopped) = Default::default();
+        Transfer { piece_size, stats, store, stopped, drainer: None, end: None }
+    }
+
+    /// What it takes to serve a part of a piece.
+    pub fn serving(&self) -> Option<(Store, Arc<TransferStats>, u32)> {
+        Some((self.store.clone()?, Arc::clone(&self.stats), self.piece_size))
+    }
+}
+
+// ---- The root ----
+
+impl Engine {
+    pub(super) fn start_broadcast(
+        &mut self,
+        descriptor: Descriptor,
+        source: Arc<ObjectSource>,
+        whole: Option<Vec<u8>>,
+        receivers: Option<u32>,
+    ) -> Option<Rooted> {
+        let (piece_size, length) = (descriptor.piece_size, descriptor.length);
+        let broadcast = self.node.broadcast(self.clock.now(), descriptor, whole)?;
+        if let Some(receivers) = receivers {
+            self.node.require_receivers(self.clock.now(), broadcast, receivers);
+        }
+        let transfer = Transfer::new(piece_size, Some(Store::Source(Arc::clone(&source))));
+        if let Some(length) = length {
+            transfer.stats.set_length(length, piece_size);
+        }
+        let stats = Arc::clone(&transfer.stats);
+        let reader = SourceReader {
+            broadcast,
+            source,
+            piece_size,
+            inputs: self.inputs.clone(),
+            stats: Arc::clone(&stats),
+            stopped: Arc::clone(&transfer.stopped),
+        };
+        self.transfers.insert(broadcast, transfer);
+        if let Err(error) = thread::Builder::new().name("mobcast-source".into()).spawn(move || reader.run()) {
+            self.node.abort(self.clock.now(), broadcast, format!("cannot start a thread: {error}"));
+        }
+        Some(Rooted { broadcast, stats })
+    }
+}
+
+// ---- Receivers ----
+
+impl Engine {
+    pub(super) fn announced(&mut self, broadcast: BroadcastId, descriptor: Descriptor) {
+        let transfer = Transfer::new(descriptor.piece_size, None);
+        let stats = Arc::clone(&transfer.stats);
+        if let Some(length) = descriptor.length {
+            stats.set_length(length, descriptor.piece_size);
+        }
+        self.pieces.announce(broadcast, &descriptor, Arc::clone(&stats));
+        self.transfers.insert(broadcast, transfer);
+        self.tell(Notice::Announced { broadcast, descriptor, stats });
+    }
+
+    pub(super) fn accept(&mut self, broadcast: BroadcastId, sink: Arc<ObjectSink>) {
+        // It may have failed meanwhile, of which the application has been told; the sink is then abandoned by its drop.
+        let Some(transfer) = self.transfers.get_mut(&broadcast) else { return };
+        if sink.is_in_order() {
+            match Drainer::start(broadcast, Arc::clone(&sink), self.inputs.clone()) {
+                Ok(drainer) => transfer.drainer = Some(drainer),
+                Err(error) => {
+                    let reason = format!("cannot start a thread: {error}");
+                    self.node.decline(self.clock.now(), broadcast, reason);
+                    return;
+                }
+            }
+        }
+        transfer.store = Some(Store::Sink(Arc::clone(&sink)));
+        self.pieces.open(broadcast, sink);
+        self.node.accept(self.clock.now(), broadcast);
+    }
+
+    /// Has a complete piece verified and stored.
+    pub(super) fn store(&mut self, full: FullPiece) {
+        let (broadcast, piece) = (full.broadcast, full.piece);
+        let (pieces, inputs) = (Arc::clone(&self.pieces), self.inputs.clone());
+        let drainer = self.transfers.get(&broadcast).and_then(|transfer| transfer.drainer.as_ref());
+        let doorbell = drainer.map(Drainer::doorbell);
+        self.storing.run(move || {
+            let input = match pieces.store(full) {
+                Verdict::Stored => Input::Stored { broadcast, piece },
+                Verdict::Forged => Input::Wrong { broadcast, piece, forged: true },
+                Verdict::TooEarly => Input::Wrong { broadcast, piece, forged: false },
+                Verdict::Failed(error) => Input::StoreFailed { broadcast, error: Arc::new(error) },
+            };
+            if let Some(doorbell) = doorbell {
+                doorbell.ring();
+            }
+            // If the node's task is gone, nobody wants to know.
+            let _ = inputs.blocking_send(input);
+        });
+    }
+
+    /// The core has every piece. At a receiver, the object is put into its place.
+    pub(super) fn complete(&mut self, broadcast: BroadcastId, length: u64, object_hash: Digest) {
+        let Some(transfer) = self.transfers.get_mut(&broadcast) else { return };
+        transfer.end = Some((length, object_hash));
+        let sink = match &transfer.store {
+            Some(Store::Sink(sink)) => Arc::clone(sink),
+            _ => {
+                self.node.confirm(self.clock.now(), broadcast);
+                let finished = Finished::default();
+                return self.tell(Notice::Complete { broadcast, length, object_hash, finished });
+            }
+        };
+        if self.pieces.object_hash(broadcast) != Some(object_hash) {
+            warn!(%broadcast, "the object is not what its root signed, though its pieces are");
+            self.tell(Notice::WrongHash { broadcast });
+            let reason = "the object's hash is not the one that its root signed".to_owned();
+            return self.node.decline(self.clock.now(), broadcast, reason);
+        }
+        let inputs = self.inputs.clone();
+        let finish = move || {
+            let result = sink.finish(length);
+            // If the node's task is gone, the object is in its place all the same.
+            let _ = inputs.blocking_send(Input::Finished { broadcast, result });
+        };
+        if let Err(error) = thread::Builder::new().name("mobcast-finish".into()).spawn(finish) {
+            self.node.decline(self.clock.now(), broadcast, format!("cannot start a thread: {error}"));
+        }
+    }
+
+    pub(super) fn finished(&mut self, broadcast: BroadcastId, result: Result<Finished, StoreError>) {
+        let Some(transfer) = self.transfers.get_mut(&broadcast) else { return };
+        match (result, transfer.end) {
+            (Ok(finished), Some((length, object_hash))) => {
+                info!(%broadcast, length, %object_hash, "complete");
+                transfer.drainer = None;
+                self.pieces.remove(broadcast);
+                self.node.confirm(self.clock.now(), broadcast);
+                self.tell(Notice::Complete { broadcast, length, object_hash, finished });
+            }
+            (Err(error), _) => self.store_failed(broadcast, Arc::new(error)),
+            (Ok(_), None) => {}
+        }
+    }
+}
+
+// ---- The end ----
+
+impl Engine {
+    /// A source or sink has failed: the root gives the broadcast up for all, a receiver for itself.
+    pub(super) fn store_failed(&mut self, broadcast: BroadcastId, error: Arc<StoreError>) {
+        let Some(transfer) = self.transfers.get(&broadcast) else { return };
+        warn!(%broadcast, %error, "store failed");
+        let (now, reason) = (self.clock.now(), error.to_string());
+        let is_root = matches!(transfer.store, Some(Store::Source(_)));
+        self.tell(Notice::StoreFailed { broadcast, error });
+        if is_root {
+            self.node.abort(now, broadcast, reason);
+        } else {
+            self.node.decline(now, broadcast, reason);
+        }
+    }
+
+    /// Nothing more is read, written or served of a broadcast; what is not finished leaves nothing behind.
+    pub(super) fn end_transfer(&mut self, broadcast: BroadcastId) {
+        self.pieces.remove(broadcast);
+        let Some(transfer) = self.transfers.remove(&broadcast) else { return };
+        transfer.stopped.store(true, Ordering::Relaxed);
+        match transfer.store {
+            Some(Store::Source(source)) => source.stop(),
+            // Removing a large partial tree takes a while, and the node's task must not wait for it.
+            Some(Store::Sink(sink)) => self.storing.run(move || sink.abandon()),
+            None => {}
+        }
+    }
+}

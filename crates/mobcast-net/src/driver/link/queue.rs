@@ -1,0 +1,184 @@
+//! What waits to be written on a link. The node's task puts it in and never waits; the link's writer takes it out.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mobcast_proto::{BroadcastId, ByteRange, PieceIndex};
+use tokio::sync::Notify;
+
+use crate::driver::stats::TransferStats;
+use crate::driver::store::Store;
+
+/// Control frames that may wait for one peer, bytes. A peer that lets more pile up does not read; those that do are
+/// sent everything within milliseconds.
+const FRAME_BYTES_MAX: usize = 4 << 20;
+/// Bytes of frames taken at once: what the channel packs into one write.
+const FRAMES_AT_ONCE_BYTES: usize = 64 << 10;
+
+/// A part of a piece that a peer asked for.
+#[derive(Debug)]
+pub struct Part {
+    /// The broadcast.
+    pub broadcast: BroadcastId,
+    /// The piece.
+    pub piece: PieceIndex,
+    /// The bytes of it.
+    pub range: ByteRange,
+    /// Where the piece begins in the object, bytes.
+    pub piece_offset: u64,
+    /// Where its bytes are read.
+    pub store: Store,
+    /// The broadcast's counters.
+    pub stats: Arc<TransferStats>,
+    cancelled: AtomicBool,
+}
+
+impl Part {
+    /// A part that is wanted.
+    pub fn new(
+        (broadcast, piece, range): (BroadcastId, PieceIndex, ByteRange),
+        piece_offset: u64,
+        store: Store,
+        stats: Arc<TransferStats>,
+    ) -> Part {
+        Part { broadcast, piece, range, piece_offset, store, stats, cancelled: AtomicBool::new(false) }
+    }
+
+    /// Whether it is not wanted any more.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+}
+
+/// The queue of one link.
+#[derive(Debug, Default)]
+pub struct LinkQueue {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    frames: VecDeque<Vec<u8>>,
+    frame_bytes: usize,
+    /// Parts that the writer has not begun.
+    parts: VecDeque<Arc<Part>>,
+    /// Parts that the writer has begun and not reported as sent.
+    begun: Vec<Arc<Part>>,
+    closing: bool,
+}
+
+// ---- The node's side ----
+
+impl LinkQueue {
+    /// Sends a frame, before all payload. Returns the bytes of frames that wait if they are too many.
+    pub fn push_frame(&self, frame: Vec<u8>) -> Result<(), usize> {
+        let mut state = self.lock();
+        state.frame_bytes += frame.len();
+        state.frames.push_back(frame);
+        let waiting = state.frame_bytes;
+        drop(state);
+        self.changed.notify_one();
+        if waiting > FRAME_BYTES_MAX { Err(waiting) } else { Ok(()) }
+    }
+
+    /// Sends a part of a piece, when its turn comes.
+    pub fn push_part(&self, part: Part) {
+        self.lock().parts.push_back(Arc::new(part));
+        self.changed.notify_one();
+    }
+
+    /// Takes back what is not sent of a piece. Returns how many parts the writer will never see.
+    pub fn cancel(&self, broadcast: BroadcastId, piece: PieceIndex) -> usize {
+        let mut state = self.lock();
+        let matches = |part: &Arc<Part>| (part.broadcast, part.piece) == (broadcast, piece);
+        state.begun.iter().filter(|part| matches(part)).for_each(|part| part.cancelled.store(true, Ordering::Relaxed));
+        let before = state.parts.len();
+        state.parts.retain(|part| !matches(part));
+        before - state.parts.len()
+    }
+
+    /// Closes the link after the frames that wait.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        state.closing = true;
+        state.parts.clear();
+        state.begun.iter().for_each(|part| part.cancelled.store(true, Ordering::Relaxed));
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// ---- The writer's side ----
+
+impl LinkQueue {
+    /// Frames to be sent at once; and whether nothing will follow them.
+    pub fn take_frames(&self) -> (Vec<Vec<u8>>, bool) {
+        let mut state = self.lock();
+        let (mut taken, mut bytes) = (Vec::new(), 0);
+        while bytes < FRAMES_AT_ONCE_BYTES
+            && let Some(frame) = state.frames.pop_front()
+        {
+            bytes += frame.len();
+            taken.push(frame);
+        }
+        state.frame_bytes -= bytes;
+        (taken, state.closing && state.frames.is_empty())
+    }
+
+    /// The next part to be read and sent.
+    pub fn begin_part(&self) -> Option<Arc<Part>> {
+        let mut state = self.lock();
+        let part = state.parts.pop_front()?;
+        state.begun.push(Arc::clone(&part));
+        Some(part)
+    }
+
+    /// A part that was begun is sent, or given up.
+    pub fn end_part(&self, part: &Arc<Part>) {
+        self.lock().begun.retain(|begun| !Arc::ptr_eq(begun, part));
+    }
+
+    /// Waits until something was put in since the last look.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(piece: u32) -> Part {
+        let which = (BroadcastId::default(), PieceIndex(piece), ByteRange::whole(1));
+        Part::new(which, 0, Store::none(), Arc::default())
+    }
+
+    #[test]
+    fn what_is_begun_is_flagged_and_what_waits_is_removed() {
+        let queue = LinkQueue::default();
+        [1, 1, 2].into_iter().for_each(|piece| queue.push_part(part(piece)));
+        let begun = queue.begin_part().expect("three wait");
+        assert_eq!(queue.cancel(BroadcastId::default(), PieceIndex(1)), 1);
+        assert!(begun.is_cancelled());
+        queue.end_part(&begun);
+        assert_eq!(queue.begin_part().expect("one waits").piece, PieceIndex(2));
+        assert!(queue.begin_part().is_none());
+    }
+
+    #[test]
+    fn frames_leave_in_order_and_a_peer_that_does_not_read_is_noticed() {
+        let queue = LinkQueue::default();
+        queue.push_frame(vec![1]).expect("room");
+        queue.push_frame(vec![2]).expect("room");
+        queue.close();
+        assert_eq!(queue.take_frames(), (vec![vec![1], vec![2]], true));
+        let full = (0..100).map(|_| queue.push_frame(vec![0; 64 << 10])).find_map(Result::err);
+        assert!(full.is_some_and(|bytes| bytes > FRAME_BYTES_MAX));
+    }
+}

@@ -1,0 +1,179 @@
+//! The writing task of a link. Control frames overtake payload: they are sent before each chunk, so that none waits
+//! for more than a chunk, and a piece that is not wanted any more stops at the next one.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use mobcast_proto::wire::{Frame, PayloadHeader};
+use mobcast_proto::{ByteRange, LinkId};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::sleep_until;
+use tracing::{trace, warn};
+
+use super::LinkEnd;
+use super::queue::{LinkQueue, Part};
+use super::spans::{SpanData, SpanQueue, SpanReader};
+use crate::channel::Sender;
+use crate::driver::input::Input;
+use crate::driver::rate::{Limit, Pacer};
+use crate::store::StoreError;
+
+/// What a writer shares with the rest of the node.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    /// To the node's task.
+    pub inputs: mpsc::Sender<Input>,
+    /// Reads payload.
+    pub spans: Arc<SpanReader>,
+    /// The node's limit, if it has one.
+    pub limit: Option<Arc<Limit>>,
+}
+
+/// The writing half of one link.
+#[derive(Debug)]
+pub struct Writer {
+    link: LinkId,
+    sender: Sender,
+    queue: Arc<LinkQueue>,
+    shared: Shared,
+    plain: bool,
+    spans: SpanQueue,
+    sending: Option<Sending>,
+    pacer: Pacer,
+}
+
+/// A span that is being sent.
+#[derive(Debug)]
+struct Sending {
+    part: Arc<Part>,
+    range: ByteRange,
+    last: bool,
+    data: SpanData,
+    /// Bytes of it that are sent.
+    sent: u32,
+    /// When the next chunk may leave, and its bytes, once they were taken out of the node's limit.
+    permitted: Option<(Instant, u32)>,
+}
+
+/// What ends a wait.
+enum Wake {
+    Changed,
+    Read(Result<Result<SpanData, StoreError>, oneshot::error::RecvError>),
+}
+
+impl Writer {
+    /// For a link whose channel is open. `plain` if payload goes in the clear.
+    pub fn new(link: LinkId, sender: Sender, queue: Arc<LinkQueue>, shared: Shared, plain: bool) -> Writer {
+        let spans = SpanQueue::new(Arc::clone(&shared.spans));
+        Writer { link, sender, queue, shared, plain, spans, sending: None, pacer: Pacer::default() }
+    }
+
+    /// Writes until the link is closed from this side, or fails.
+    pub async fn run(mut self) -> Result<(), LinkEnd> {
+        loop {
+            let (frames, closing) = self.queue.take_frames();
+            if !frames.is_empty() {
+                self.sender.send_frames(&frames).await?;
+                continue;
+            }
+            if closing {
+                return Ok(self.sender.close().await?);
+            }
+            self.spans.refill(&self.queue, self.sending.is_some());
+            match self.sending.take() {
+                Some(sending) if sending.part.is_cancelled() => self.give_up(&sending.part).await,
+                Some(sending) => self.send_chunk(sending).await?,
+                None => self.next_span().await,
+            }
+        }
+    }
+
+    /// Waits for the next span to be read, or for anything else to do.
+    async fn next_span(&mut self) {
+        let wake = match self.spans.front_mut() {
+            None => {
+                self.queue.changed().await;
+                Wake::Changed
+            }
+            Some(span) => tokio::select! {
+                biased;
+                read = &mut span.data => Wake::Read(read),
+                () = self.queue.changed() => Wake::Changed,
+            },
+        };
+        let Wake::Read(read) = wake else { return };
+        let Some(span) = self.spans.pop() else { return };
+        match read {
+            Ok(Ok(data)) => {
+                let (part, range, last) = (span.part, span.range, span.last);
+                self.sending = Some(Sending { part, range, last, data, sent: 0, permitted: None });
+            }
+            Ok(Err(error)) => {
+                self.cannot_read(&span.part, error).await;
+            }
+            // The reading threads have ended: so will the node.
+            Err(_) => self.give_up(&span.part).await,
+        }
+    }
+
+    async fn send_chunk(&mut self, mut sending: Sending) -> Result<(), LinkEnd> {
+        let rest = sending.range.len() - sending.sent;
+        let (at, bytes) = match sending.permitted.take() {
+            Some(permitted) => permitted,
+            None => {
+                let bytes = rest.min(self.pacer.chunk_bytes());
+                let now = Instant::now();
+                (self.shared.limit.as_ref().map_or(now, |limit| limit.reserve(now, u64::from(bytes))), bytes)
+            }
+        };
+        let now = Instant::now();
+        if at > now {
+            sending.permitted = Some((at, bytes));
+            self.sending = Some(sending);
+            tokio::select! {
+                () = sleep_until(at.into()) => {}
+                () = self.queue.changed() => {}
+            }
+            return Ok(());
+        }
+        let start = sending.range.start + sending.sent;
+        let (broadcast, piece) = (sending.part.broadcast, sending.part.piece);
+        let range = ByteRange { start, end: start + bytes };
+        let header = PayloadHeader { broadcast, piece, range, plain: self.plain };
+        let from = sending.sent as usize;
+        self.sender.send_payload(&header, &sending.data.bytes()[from..from + bytes as usize]).await?;
+        trace!(link = %self.link, %broadcast, %piece, start, bytes, "sent");
+        self.pacer.sent(bytes, now.elapsed());
+        sending.part.stats.add_out(u64::from(bytes));
+        sending.sent += bytes;
+        if sending.sent < sending.range.len() {
+            self.sending = Some(sending);
+        } else if sending.last {
+            self.ended(&sending.part).await;
+        }
+        Ok(())
+    }
+
+    /// A piece that was promised cannot be read: the peer has to ask somebody else.
+    async fn cannot_read(&mut self, part: &Arc<Part>, error: StoreError) {
+        let (broadcast, piece) = (part.broadcast, part.piece);
+        warn!(%broadcast, %piece, %error, "cannot serve a piece");
+        // The peer may have closed the link meanwhile; then it needs no answer.
+        let _ = self.queue.push_frame(Frame::Reject { broadcast, piece }.encode());
+        self.give_up(part).await;
+        let failed = Input::StoreFailed { broadcast, error: Arc::new(error) };
+        let _ = self.shared.inputs.send(failed).await;
+    }
+
+    async fn give_up(&mut self, part: &Arc<Part>) {
+        self.spans.abandon(part);
+        self.ended(part).await;
+    }
+
+    /// Says that a part is sent or given up: exactly once for each that was begun.
+    async fn ended(&mut self, part: &Arc<Part>) {
+        self.queue.end_part(part);
+        // If the node's task is gone, so will be this one.
+        let _ = self.shared.inputs.send(Input::Sent { link: self.link }).await;
+    }
+}

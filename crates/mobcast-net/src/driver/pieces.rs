@@ -1,0 +1,379 @@
+//! The piece table: for each broadcast that this node receives, what is known of its pieces and where their payload
+//! goes. The core, the links and the worker threads meet here; every hold of its lock is short.
+//!
+//! Payload is taken only for pieces whose hash is known and that are not stored. A piece that does not fit into the
+//! memory for open pieces is passed over; the core finds it incomplete and asks for it again.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::BytesMut;
+use mobcast_proto::content::Descriptor;
+use mobcast_proto::content::have::HaveSet;
+use mobcast_proto::content::object::{piece_offset, piece_range};
+use mobcast_proto::limits::OPEN_PIECES_BYTES_MAX;
+use mobcast_proto::{BroadcastId, ByteRange, Digest, PieceIndex};
+
+use super::buffers::{Assembly, Claim};
+use super::stats::TransferStats;
+use crate::store::{ObjectHasher, ObjectSink, PieceHash, StoreError, hash_piece};
+
+/// Verified contents of a directory that may wait in memory for the directory's index.
+const EARLY_BYTES_MAX: u64 = OPEN_PIECES_BYTES_MAX / 3;
+/// Buffers may exist for this much beyond the open pieces: payload of requests that were taken back still comes in.
+const SPARE_BYTES: u64 = 4 << 20;
+
+/// All pieces on their way in.
+#[derive(Debug, Default)]
+pub struct PieceTable {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    broadcasts: BTreeMap<BroadcastId, Incoming>,
+    /// Bytes of buffers, in use or kept for the next piece.
+    allocated: u64,
+    /// Pieces begun so far.
+    begun: u64,
+}
+
+/// One broadcast on its way in.
+#[derive(Debug)]
+struct Incoming {
+    piece_size: u32,
+    length: Option<u64>,
+    hashes: Vec<Digest>,
+    object: ObjectHasher,
+    root_of_first: Option<Digest>,
+    stored: HaveSet,
+    open: BTreeMap<PieceIndex, Assembly>,
+    /// Buffers for the next pieces. They are not zeroed: a piece is used only when it is filled.
+    kept: Vec<BytesMut>,
+    sink: Option<Arc<ObjectSink>>,
+    index: Arc<IndexState>,
+    stats: Arc<TransferStats>,
+}
+
+/// How much of a directory's index is missing, and what came before it.
+#[derive(Debug)]
+struct IndexState {
+    length: u64,
+    missing: AtomicU64,
+    early: AtomicU64,
+}
+
+/// A complete piece, to be verified and stored by a thread that may block.
+#[derive(Debug)]
+pub struct FullPiece {
+    /// The broadcast.
+    pub broadcast: BroadcastId,
+    /// The piece.
+    pub piece: PieceIndex,
+    data: PieceData,
+    len: u32,
+    piece_size: u32,
+    expected: Digest,
+    sink: Arc<ObjectSink>,
+    index: Arc<IndexState>,
+}
+
+#[derive(Debug)]
+enum PieceData {
+    Pooled(BytesMut),
+    Owned(Vec<u8>),
+}
+
+/// What became of a complete piece.
+#[derive(Debug)]
+pub enum Verdict {
+    /// It is what the root signed, and is stored.
+    Stored,
+    /// It is not what the root signed.
+    Forged,
+    /// It is right, and there was no place for it yet: it has to come again.
+    TooEarly,
+    /// It is right, and could not be stored.
+    Failed(StoreError),
+}
+
+/// The ranges of a chunk that one link fills. Dropping it without [`Filling::done`] gives them back unfilled.
+#[derive(Debug)]
+pub struct Filling<'a> {
+    table: &'a PieceTable,
+    broadcast: BroadcastId,
+    piece: PieceIndex,
+    assembly: u64,
+    claims: Vec<Claim>,
+}
+
+// ---- Broadcasts ----
+
+impl PieceTable {
+    /// A broadcast was announced: hashes may come for it.
+    pub fn announce(&self, broadcast: BroadcastId, descriptor: &Descriptor, stats: Arc<TransferStats>) {
+        let index_length = descriptor.index_length;
+        let index =
+            IndexState { length: index_length, missing: AtomicU64::new(index_length), early: AtomicU64::new(0) };
+        let incoming = Incoming {
+            piece_size: descriptor.piece_size,
+            length: descriptor.length,
+            hashes: Vec::new(),
+            object: ObjectHasher::new(),
+            root_of_first: None,
+            stored: HaveSet::new(),
+            open: BTreeMap::new(),
+            kept: Vec::new(),
+            sink: None,
+            index: Arc::new(index),
+            stats,
+        };
+        self.lock().broadcasts.insert(broadcast, incoming);
+    }
+
+    /// The application has made place for it: payload may come.
+    pub fn open(&self, broadcast: BroadcastId, sink: Arc<ObjectSink>) {
+        if let Some(incoming) = self.lock().broadcasts.get_mut(&broadcast) {
+            incoming.sink = Some(sink);
+        }
+    }
+
+    /// The root's signed hashes of the next pieces; `length` with the final ones.
+    pub fn add_hashes(&self, broadcast: BroadcastId, first: PieceIndex, hashes: &[Digest], length: Option<u64>) {
+        let mut inner = self.lock();
+        let Some(incoming) = inner.broadcasts.get_mut(&broadcast) else { return };
+        assert_eq!(first.as_usize(), incoming.hashes.len(), "the core gives hashes in order");
+        incoming.hashes.extend_from_slice(hashes);
+        incoming.length = length.or(incoming.length);
+        incoming.stats.set_known(incoming.hashes.len() as u32);
+        if let Some(length) = incoming.length {
+            incoming.stats.set_length(length, incoming.piece_size);
+        }
+    }
+
+    /// The hash of the whole object, from those of its pieces; once every piece is stored.
+    pub fn object_hash(&self, broadcast: BroadcastId) -> Option<Digest> {
+        let mut inner = self.lock();
+        let incoming = inner.broadcasts.get_mut(&broadcast)?;
+        let root = incoming.root_of_first;
+        for &hash in &incoming.hashes[incoming.object.pieces() as usize..] {
+            incoming.object.push(hash, root);
+        }
+        incoming.object.finish()
+    }
+
+    /// Nothing is taken for it any more, and its buffers go.
+    pub fn remove(&self, broadcast: BroadcastId) {
+        let mut inner = self.lock();
+        if let Some(incoming) = inner.broadcasts.remove(&broadcast) {
+            let buffers = incoming.kept.len() + incoming.open.len();
+            inner.allocated -= buffers as u64 * u64::from(incoming.piece_size);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// ---- Payload ----
+
+impl PieceTable {
+    /// Makes place for a chunk that a link announces. Empty if it is not wanted.
+    pub fn claim(&self, broadcast: BroadcastId, piece: PieceIndex, range: ByteRange) -> Filling<'_> {
+        let mut inner = self.lock();
+        let (assembly, claims) = inner.claim(broadcast, piece, range).unwrap_or_default();
+        drop(inner);
+        Filling { table: self, broadcast, piece, assembly, claims }
+    }
+
+    /// Gives up what has arrived of a piece.
+    pub fn drop_piece(&self, broadcast: BroadcastId, piece: PieceIndex) {
+        self.lock().take(broadcast, piece).ok();
+    }
+
+    /// Takes a piece of which the core says that all bytes have arrived. None if that is not so.
+    pub fn take_full(&self, broadcast: BroadcastId, piece: PieceIndex) -> Option<FullPiece> {
+        let mut inner = self.lock();
+        let incoming = inner.broadcasts.get(&broadcast)?;
+        let len = incoming.len(piece);
+        let filled = incoming.open.get(&piece).is_some_and(|open| open.is_filled(len));
+        let taken = inner.take(broadcast, piece).ok()??;
+        if !filled {
+            inner.keep(broadcast, taken);
+            return None;
+        }
+        inner.full_piece(broadcast, piece, PieceData::Pooled(taken), len)
+    }
+
+    /// A piece that came in one frame, with its object. None if it is not wanted or has another length.
+    pub fn take_whole(&self, broadcast: BroadcastId, piece: PieceIndex, data: Vec<u8>) -> Option<FullPiece> {
+        let inner = self.lock();
+        let len = inner.broadcasts.get(&broadcast)?.len(piece);
+        (data.len() == len as usize).then_some(())?;
+        inner.full_piece(broadcast, piece, PieceData::Owned(data), len)
+    }
+
+    /// Verifies a piece and stores it. Blocks for as long as hashing and writing take.
+    pub fn store(&self, full: FullPiece) -> Verdict {
+        let FullPiece { broadcast, piece, data, len, piece_size, expected, sink, index } = full;
+        let bytes = match &data {
+            PieceData::Pooled(buffer) => &buffer[..len as usize],
+            PieceData::Owned(bytes) => &bytes[..],
+        };
+        let hash = hash_piece(piece, piece_size, bytes);
+        let verdict = match hash.subtree == expected {
+            true => index.store(piece_offset(piece, piece_size), bytes, &sink),
+            false => Verdict::Forged,
+        };
+        self.stored(broadcast, piece, data, &verdict, hash);
+        verdict
+    }
+
+    fn stored(&self, broadcast: BroadcastId, piece: PieceIndex, data: PieceData, verdict: &Verdict, hash: PieceHash) {
+        let mut inner = self.lock();
+        let len = match data {
+            PieceData::Owned(bytes) => bytes.len() as u64,
+            PieceData::Pooled(buffer) => inner.keep(broadcast, buffer),
+        };
+        let Some(incoming) = inner.broadcasts.get_mut(&broadcast) else { return };
+        if matches!(verdict, Verdict::Stored) && incoming.stored.insert(piece) {
+            incoming.root_of_first = incoming.root_of_first.or(hash.root);
+            let len = len.min(u64::from(incoming.len(piece)));
+            incoming.stats.add_stored(len);
+        }
+    }
+}
+
+impl Inner {
+    fn claim(&mut self, broadcast: BroadcastId, piece: PieceIndex, range: ByteRange) -> Option<(u64, Vec<Claim>)> {
+        let incoming = self.broadcasts.get(&broadcast)?;
+        incoming.stats.add_in(u64::from(range.len()));
+        let known = piece.as_usize() < incoming.hashes.len() && range.end <= incoming.len(piece);
+        if !known || incoming.sink.is_none() || incoming.stored.contains(piece) {
+            return None;
+        }
+        if !incoming.open.contains_key(&piece) {
+            let buffer = self.allocate(broadcast)?;
+            self.begun += 1;
+            let assembly = Assembly::new(buffer, self.begun);
+            self.broadcasts.get_mut(&broadcast)?.open.insert(piece, assembly);
+        }
+        let assembly = self.broadcasts.get_mut(&broadcast)?.open.get_mut(&piece)?;
+        Some((assembly.number(), assembly.claim(range)))
+    }
+
+    /// A buffer for one piece, if there is memory for it.
+    fn allocate(&mut self, broadcast: BroadcastId) -> Option<BytesMut> {
+        let incoming = self.broadcasts.get_mut(&broadcast)?;
+        if let Some(buffer) = incoming.kept.pop() {
+            return Some(buffer);
+        }
+        let size = u64::from(incoming.piece_size);
+        let limit = OPEN_PIECES_BYTES_MAX + SPARE_BYTES.max(size);
+        if self.allocated + size > limit {
+            for other in self.broadcasts.values_mut() {
+                self.allocated -= other.kept.len() as u64 * u64::from(other.piece_size);
+                other.kept.clear();
+            }
+        }
+        if self.allocated + size > limit {
+            return None;
+        }
+        self.allocated += size;
+        Some(BytesMut::zeroed(size as usize))
+    }
+
+    /// Takes a piece's buffer out. `Ok(None)` if a link still fills a part of it: then the memory goes when that link
+    /// lets go. `Err` if there is none.
+    fn take(&mut self, broadcast: BroadcastId, piece: PieceIndex) -> Result<Option<BytesMut>, ()> {
+        let incoming = self.broadcasts.get_mut(&broadcast).ok_or(())?;
+        let assembly = incoming.open.remove(&piece).ok_or(())?;
+        let size = incoming.piece_size;
+        let buffer = assembly.into_buffer(size);
+        if buffer.is_none() {
+            self.allocated -= u64::from(size);
+        }
+        Ok(buffer)
+    }
+
+    /// Keeps a buffer for the next piece. Returns the buffer's bytes.
+    fn keep(&mut self, broadcast: BroadcastId, buffer: BytesMut) -> u64 {
+        let size = buffer.len() as u64;
+        match self.broadcasts.get_mut(&broadcast) {
+            Some(incoming) => incoming.kept.push(buffer),
+            None => self.allocated -= size,
+        }
+        size
+    }
+
+    fn full_piece(&self, broadcast: BroadcastId, piece: PieceIndex, data: PieceData, len: u32) -> Option<FullPiece> {
+        let incoming = self.broadcasts.get(&broadcast)?;
+        let (sink, index) = (Arc::clone(incoming.sink.as_ref()?), Arc::clone(&incoming.index));
+        let expected = *incoming.hashes.get(piece.as_usize())?;
+        Some(FullPiece { broadcast, piece, data, len, piece_size: incoming.piece_size, expected, sink, index })
+    }
+}
+
+impl Incoming {
+    /// Bytes of a piece.
+    fn len(&self, piece: PieceIndex) -> u32 {
+        self.length.map_or(self.piece_size, |length| piece_range(piece, length, self.piece_size).len())
+    }
+}
+
+impl IndexState {
+    /// Puts a verified piece down, unless too much already waits for the directory's index.
+    fn store(&self, offset: u64, bytes: &[u8], sink: &ObjectSink) -> Verdict {
+        let of_index = self.length.saturating_sub(offset).min(bytes.len() as u64);
+        let contents = bytes.len() as u64 - of_index;
+        if of_index == 0 && self.missing.load(Ordering::Acquire) > 0 {
+            let early = self.early.fetch_add(contents, Ordering::AcqRel) + contents;
+            if early > EARLY_BYTES_MAX {
+                self.early.fetch_sub(contents, Ordering::AcqRel);
+                return Verdict::TooEarly;
+            }
+        }
+        match sink.write_at(offset, bytes) {
+            Ok(()) => {
+                self.missing.fetch_sub(of_index, Ordering::AcqRel);
+                Verdict::Stored
+            }
+            Err(error) => Verdict::Failed(error),
+        }
+    }
+}
+
+impl Filling<'_> {
+    /// The memory to be filled, in order; what lies between belongs to others.
+    pub fn claims_mut(&mut self) -> &mut [Claim] {
+        &mut self.claims
+    }
+
+    /// Everything was filled.
+    pub fn done(mut self) {
+        self.put_back(true);
+    }
+
+    fn put_back(&mut self, filled: bool) {
+        let claims = std::mem::take(&mut self.claims);
+        if claims.is_empty() {
+            return;
+        }
+        let mut inner = self.table.lock();
+        let incoming = inner.broadcasts.get_mut(&self.broadcast);
+        let open = incoming.and_then(|incoming| incoming.open.get_mut(&self.piece));
+        // The piece may have been given up and begun anew meanwhile: then this memory is no part of it.
+        let Some(open) = open.filter(|open| open.number() == self.assembly) else { return };
+        for claim in claims {
+            if filled { open.put_filled(claim) } else { open.put_free(claim) }
+        }
+    }
+}
+
+impl Drop for Filling<'_> {
+    fn drop(&mut self) {
+        self.put_back(false);
+    }
+}

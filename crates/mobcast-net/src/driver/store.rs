@@ -1,0 +1,30 @@
+//! Where a broadcast's bytes are read to serve peers: the root's source, or a receiver's sink.
+
+use std::sync::Arc;
+
+use crate::store::{ObjectSink, ObjectSource, StoreError};
+
+/// Bytes of an object, by offset.
+#[derive(Clone, Debug)]
+pub enum Store {
+    /// At the root.
+    Source(Arc<ObjectSource>),
+    /// At a receiver.
+    Sink(Arc<ObjectSink>),
+}
+
+impl Store {
+    /// Fills `buf` from byte `offset` of the object on. Blocks.
+    pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        match self {
+            Store::Source(source) => source.read_at(offset, buf),
+            Store::Sink(sink) => sink.read_at(offset, buf),
+        }
+    }
+
+    /// A store without a byte.
+    #[cfg(test)]
+    pub fn none() -> Store {
+        Store::Source(Arc::new(ObjectSource::synthetic(0, 0).expect("nothing is not too long")))
+    }
+}
