@@ -17,7 +17,7 @@ pub struct NodeArgs {
     pub cluster: Option<String>,
 
     /// Address and port to listen on: ADDR:PORT, :PORT or PORT (all addresses); port 0 is any free one
-    /// [default: any free port]
+    /// [default: send takes port 7077 of all addresses, or a free one; recv a free one]
     #[arg(long, value_name = "ADDR:PORT", env = "MOBCAST_LISTEN", hide_env_values = true, value_parser = listen)]
     pub listen: Option<Listen>,
 
@@ -30,7 +30,7 @@ pub struct NodeArgs {
     #[arg(long, value_name = "NAME", env = "MOBCAST_NAME", hide_env_values = true, value_parser = name)]
     pub name: Option<String>,
 
-    /// Most bytes per second that this node sends, as 10MB/s or 100Mbit/s [default: no limit]
+    /// Most bytes per second that this node sends to all others together, as 10MB/s or 100Mbit/s [default: no limit]
     #[arg(long, value_name = "RATE", env = "MOBCAST_MAX_RATE", hide_env_values = true, value_parser = parse_rate)]
     pub max_rate: Option<u64>,
 
@@ -128,6 +128,7 @@ mod tests {
     fn a_listening_address_may_be_a_port_alone() {
         assert_eq!(listen(":7777"), Ok(Listen::Port(7777)));
         assert_eq!(listen("0"), Ok(Listen::Port(0)));
+        assert_eq!(mobcast::DEFAULT_PORT, 7077, "the help names it");
         assert_eq!(listen("127.0.0.1:0"), Ok(Listen::At("127.0.0.1:0".parse().expect("address"))));
         assert_eq!(listen("[::1]:80"), Ok(Listen::At("[::1]:80".parse().expect("address"))));
         for bad in ["", "host:80", "127.0.0.1", "70000", "::1"] {

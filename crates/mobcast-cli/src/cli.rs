@@ -10,10 +10,13 @@ const STYLES: Styles =
     Styles::styled().header(AnsiColor::Green.on_default().bold()).literal(AnsiColor::Cyan.on_default().bold());
 
 const EXIT_STATUS: &str = "\
-Exit status: 0 complete and verified everywhere, 1 failed, 2 wrong usage, 3 not admitted, 4 incomplete (source or
+Exit status: 0 complete and verified everywhere, 1 failed, 2 wrong usage, 3 not admitted, 4 incomplete (sender or \
 receivers lost), 5 local files (no space, no permission, destination exists), 130 interrupted.
-Sizes: 64MiB, 1GB, 4096; rates: 10MB/s, 100Mbit/s; times: 500ms, 30s, 5m, 24h. 1 MB = 10^6 and 1 MiB = 2^20 bytes.
-Logs: MOBCAST_LOG=info (or debug, or mobcast_net=trace) writes them to standard error.";
+
+Sizes: 64MiB, 1GB, 4096. Rates: 10MB/s, 100Mbit/s. Times: 500ms, 30s, 5m, 24h. 1 MB = 10^6 and 1 MiB = 2^20 bytes.
+
+Every flag has an environment variable, which it overrides: MOBCAST_CLUSTER for --cluster, and so on. \
+MOBCAST_LOG=info (or debug, or mobcast_net=trace) writes logs to standard error.";
 
 /// Copies one big thing to many machines, as fast as the networks between them allow.
 ///

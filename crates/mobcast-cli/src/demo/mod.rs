@@ -39,10 +39,10 @@ const NODES_MAX: i64 = 250;
 #[derive(Args, Debug)]
 pub struct DemoArgs {
     /// A file or directory to broadcast [default: generated data that does not compress]
-    #[arg(value_name = "PATH", conflicts_with = "size")]
+    #[arg(value_name = "PATH")]
     path: Option<PathBuf>,
 
-    /// How much data to generate
+    /// How much data to generate where no PATH is given
     #[arg(long, value_name = "SIZE", env = "MOBCAST_SIZE", hide_env_values = true, default_value = "256MiB",
         value_parser = parse_size)]
     size: u64,

@@ -68,7 +68,8 @@ pub struct SendArgs {
         value_parser = positive_time)]
     expires: Duration,
 
-    /// Write the ticket to a file, too: complete or not at all, readable by its owner alone. It stays there
+    /// Write the ticket to a file, too: complete or not at all, readable by its owner alone. It
+    /// is left there at the end
     #[arg(long, value_name = "FILE", env = "MOBCAST_TICKET_FILE", hide_env_values = true)]
     ticket_file: Option<PathBuf>,
 

@@ -1,0 +1,202 @@
+//! How it ends when something goes wrong: interrupts, lost receivers, a lost sender, a source that changes. The middle
+//! of a transfer is held open by a pipe that the test writes to.
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use common::{Experiment, Process, data, eventually, names};
+
+/// The contract's second, and what a busy machine adds to it.
+const CLEAN_END_MAX: Duration = Duration::from_secs(2);
+
+/// Interrupts a process, which must end soon, with this status.
+#[track_caller]
+fn interrupt(process: Process, code: i32) -> common::Ended {
+    let asked = Instant::now();
+    process.signal(Signal::INT);
+    let ended = process.ends_with(code);
+    assert!(asked.elapsed() < CLEAN_END_MAX, "it took {:?}", asked.elapsed());
+    ended
+}
+
+fn partial_exists(experiment: &Experiment) -> bool {
+    names(&experiment.path("")).iter().any(|name| name.contains("mobcast-partial"))
+}
+
+#[test]
+fn an_interrupted_receiver_leaves_nothing() {
+    let experiment = Experiment::new();
+    let (send, mut stdin) = experiment.send_pipe(["--receivers", "1"]);
+    let receiver = experiment.recv("a", ["copy"]);
+    stdin.write_all(&data(3_000_000)).expect("written");
+    receiver.expect_line("receiving");
+    eventually("partial data is there", || partial_exists(&experiment));
+    interrupt(receiver, 130);
+    assert_eq!(names(&experiment.path("")), ["ticket"]);
+    // Another one takes its place.
+    let other = experiment.recv("b", ["copy"]);
+    drop(stdin);
+    other.succeeds();
+    send.succeeds();
+    assert_eq!(fs::read(experiment.path("copy")).expect("there"), data(3_000_000));
+}
+
+#[test]
+fn an_interrupted_receiver_of_a_tree_leaves_nothing() {
+    let experiment = Experiment::new();
+    let source = experiment.directory("source");
+    fs::write(source.join("large"), data(20_000_000)).expect("written");
+    let send = experiment.send([source.as_os_str(), "--receivers=1".as_ref(), "--max-rate=1MB/s".as_ref()]);
+    let receiver = experiment.recv("a", ["copy"]);
+    receiver.expect_line("receiving");
+    eventually("partial data is there", || partial_exists(&experiment));
+    interrupt(receiver, 130);
+    assert_eq!(names(&experiment.path("")), ["source", "ticket"]);
+    interrupt(send, 130);
+}
+
+#[test]
+fn a_receiver_is_interrupted_while_it_waits_for_the_ticket() {
+    let experiment = Experiment::new();
+    let receiver = experiment.recv("a", ["copy"]);
+    // The handlers are in place once it looks for the file; a signal before would end it the same way.
+    eventually("signals are waited for", || catches_interrupt(&receiver));
+    interrupt(receiver, 130);
+}
+
+/// Whether a process has a handler for SIGINT.
+fn catches_interrupt(process: &Process) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.pid())).expect("it is running");
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("a line");
+    let caught = u64::from_str_radix(caught.trim(), 16).expect("hexadecimal");
+    caught & (1 << (Signal::INT.as_raw() - 1)) != 0
+}
+
+#[test]
+fn a_complete_receiver_that_only_serves_may_be_interrupted() {
+    let experiment = Experiment::new();
+    let source = experiment.file("source", 100_000);
+    let send = experiment.send([source.as_os_str(), "--receivers=2".as_ref()]);
+    let first = experiment.recv("a", ["a"]);
+    // It stays for the second receiver, who has not come yet.
+    first.expect_line("complete");
+    interrupt(first, 0);
+    experiment.recv("b", ["b"]).succeeds();
+    send.succeeds();
+}
+
+#[test]
+fn an_interrupted_sender_says_who_was_cut_off() {
+    let experiment = Experiment::new();
+    let (send, mut stdin) = experiment.send_pipe(["--quiet"]);
+    let receiver = experiment.recv("a", ["copy"]);
+    stdin.write_all(&data(100_000)).expect("written");
+    receiver.expect_line("receiving");
+    let ended = interrupt(send, 130);
+    assert!(ended.complaint().contains("before these receivers had everything: a"), "{}", ended.stderr);
+    receiver.ends_with(4);
+    assert_eq!(names(&experiment.path("")), ["ticket"]);
+}
+
+#[test]
+fn a_sender_that_nobody_joined_is_interrupted() {
+    let experiment = Experiment::new();
+    let source = experiment.file("source", 100);
+    let send = experiment.send([source]);
+    send.first_line();
+    interrupt(send, 130);
+}
+
+#[test]
+fn a_lost_receiver_is_named_and_the_others_finish() {
+    let experiment = Experiment::new();
+    let (send, mut stdin) = experiment.send_pipe(["--receivers=2", "--wait=300ms", "--json"]);
+    let (kept, lost) = (experiment.recv("kept", ["copy"]), experiment.recv("lost", ["lost"]));
+    stdin.write_all(&data(1_000_000)).expect("written");
+    for receiver in [&kept, &lost] {
+        receiver.expect_line("receiving");
+    }
+    lost.signal(Signal::KILL);
+    lost.ends_with(128 + 9);
+    send.expect_line("left lost");
+    drop(stdin);
+    kept.succeeds();
+    assert_eq!(fs::read(experiment.path("copy")).expect("there"), data(1_000_000));
+    let ended = send.ends_with(4);
+    assert!(
+        ended.complaint().contains("1 of 2 receivers") && ended.complaint().contains("lost was lost"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(ended.json()["bytes"], 1_000_000, "the report tells what was reached");
+}
+
+#[test]
+fn a_lost_receiver_is_replaced_in_time() {
+    let experiment = Experiment::new();
+    let (send, mut stdin) = experiment.send_pipe(["--receivers=1"]);
+    let lost = experiment.recv("lost", ["lost"]);
+    stdin.write_all(&data(100_000)).expect("written");
+    lost.expect_line("receiving");
+    lost.signal(Signal::KILL);
+    send.expect_line("left lost");
+    let other = experiment.recv("other", ["copy"]);
+    drop(stdin);
+    other.succeeds();
+    send.succeeds();
+}
+
+#[test]
+fn a_sender_does_not_wait_for_receivers_longer_than_told() {
+    let experiment = Experiment::new();
+    let source = experiment.file("source", 100);
+    let ended = experiment.send([source.as_os_str(), "--receivers=1".as_ref(), "--wait=200ms".as_ref()]).ends_with(4);
+    assert!(ended.complaint().contains("0 of 1 receivers"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_lost_sender_leaves_nothing_under_the_final_name() {
+    let experiment = Experiment::new();
+    let (send, mut stdin) = experiment.send_pipe(["--receivers=2"]);
+    let receivers = ["a", "b"].map(|name| experiment.recv(name, [name]));
+    stdin.write_all(&data(2_000_000)).expect("written");
+    receivers.iter().for_each(|receiver| drop(receiver.expect_line("receiving")));
+    send.signal(Signal::KILL);
+    for receiver in receivers {
+        let ended = receiver.ends_with(4);
+        assert!(ended.complaint().contains("gone") || ended.complaint().contains("missing"), "{}", ended.stderr);
+    }
+    assert_eq!(names(&experiment.path("")), ["ticket"]);
+}
+
+#[test]
+fn a_source_that_changes_is_a_failure_everywhere() {
+    let experiment = Experiment::new();
+    let source = experiment.file("source", 3_000_000);
+    let send = experiment.send([source.as_os_str(), "--receivers=1".as_ref(), "--max-rate=2MB/s".as_ref()]);
+    let receiver = experiment.recv("a", ["copy"]);
+    receiver.expect_line("receiving");
+    let mut file = fs::File::options().append(true).open(&source).expect("opened");
+    file.write_all(b"more").expect("written");
+    let ended = send.ends_with(1);
+    assert!(ended.complaint().contains("changed while it was being sent"), "{}", ended.stderr);
+    let ended = receiver.ends_with(1);
+    assert!(ended.complaint().contains("changed"), "{}", ended.stderr);
+    assert_eq!(names(&experiment.path("")), ["source", "ticket"], "nothing is under the final name");
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_receiver() {
+    let experiment = Experiment::new();
+    let source = experiment.file("source", 5_000_000);
+    let _send = experiment.send([source]);
+    let shell = format!("{} recv {} - | head -c 10", env!("CARGO_BIN_EXE_mobcast"), experiment.ticket());
+    let ended = Process::start("shell", std::process::Command::new("sh").args(["-c", &shell])).succeeds();
+    assert_eq!(ended.stdout, data(10));
+    assert!(ended.complaint().contains("closed by its reader"), "{}", ended.stderr);
+}
