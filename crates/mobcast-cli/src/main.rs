@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     match run(cli) {
         Ok(()) => Status::Done.into(),
         Err(failure) => {
-            eprintln!("mobcast: {failure}");
+            output::tell(&format!("mobcast: {failure}\n"));
             failure.status.into()
         }
     }

@@ -1,4 +1,5 @@
-//! Standard output, which carries the ticket, the payload or JSON, and nothing else.
+//! Standard output, which carries the ticket, the payload or JSON, and nothing else; and standard error, which takes
+//! words for the person.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -22,6 +23,12 @@ pub fn print_bytes(bytes: &[u8]) -> Outcome {
         }
         _ => Ok(()),
     }
+}
+
+/// Writes text to standard error. Nothing can be done for a person whose terminal is gone, and the exit status still
+/// tells how it ended.
+pub fn tell(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// Writes a report as one line of JSON to standard output.

@@ -5,7 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, BufRead, ErrorKind, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -62,14 +62,16 @@ impl TicketSource {
         }
     }
 
-    /// Reads and decodes the ticket. A file is waited for until `deadline`; `warn` is told what is not as it should
-    /// be.
-    pub async fn read(&self, deadline: Instant, warn: &mut impl FnMut(&str)) -> Outcome<Ticket> {
+    /// Reads and decodes the ticket. A file is waited for until `deadline`; `say` tells the person of the wait, and
+    /// of a file that others may read.
+    pub async fn read(&self, deadline: Instant, say: &mut impl FnMut(&str)) -> Outcome<Ticket> {
         let text = match self {
             TicketSource::Text(text) => text.clone(),
-            TicketSource::Stdin => read_text(io::stdin().lock())
+            TicketSource::Stdin => tokio::task::spawn_blocking(|| read_lines(io::stdin().lock()))
+                .await
+                .unwrap_or_else(|panic| Err(io::Error::other(panic)))
                 .map_err(|error| Failure::new(Status::LocalIo, format_args!("cannot read standard input: {error}")))?,
-            TicketSource::File(path) => wait_for(path, deadline, warn).await?,
+            TicketSource::File(path) => wait_for(path, deadline, say).await?,
         };
         text.parse().map_err(|error| Failure::new(Status::NotAdmitted, error))
     }
@@ -99,8 +101,18 @@ fn read_text(from: impl Read) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-async fn wait_for(path: &Path, deadline: Instant, warn: &mut impl FnMut(&str)) -> Outcome<String> {
+/// Reads until what was read is a ticket, so that a terminal or a pipe need not be closed behind it; terminals and mails
+/// wrap lines.
+fn read_lines(from: impl BufRead) -> io::Result<String> {
+    let mut lines = from.take(TEXT_BYTES_MAX + 1);
+    let mut text = String::new();
+    while lines.read_line(&mut text)? > 0 && text.parse::<Ticket>().is_err() {}
+    Ok(text)
+}
+
+async fn wait_for(path: &Path, deadline: Instant, say: &mut impl FnMut(&str)) -> Outcome<String> {
     let started = Instant::now();
+    let mut is_told = false;
     loop {
         let cannot = |error| Failure::new(Status::LocalIo, format_args!("cannot read {}: {error}", path.display()));
         match File::open(path) {
@@ -108,12 +120,17 @@ async fn wait_for(path: &Path, deadline: Instant, warn: &mut impl FnMut(&str)) -
                 let metadata = file.metadata().map_err(cannot)?;
                 if metadata.is_file() && metadata.mode() & 0o077 != 0 {
                     let path = path.display();
-                    warn(&format!("warning: {path} holds a secret that others may read: chmod 600 {path}"));
+                    say(&format!("warning: {path} holds a secret that others may read: chmod 600 {path}"));
                 }
                 return read_text(file).map_err(cannot);
             }
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(cannot(error)),
-            Err(_) if Instant::now() < deadline => tokio::time::sleep(POLL_INTERVAL).await,
+            Err(_) if Instant::now() < deadline => {
+                if !std::mem::replace(&mut is_told, true) {
+                    say(&format!("waiting for the ticket in {}", path.display()));
+                }
+                tokio::time::sleep(POLL_INTERVAL).await;
+            }
             Err(_) => {
                 let (path, seconds) = (path.display(), started.elapsed().as_secs());
                 let message = format!(

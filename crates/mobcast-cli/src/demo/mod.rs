@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::failure::{Failure, Outcome, Status};
 use crate::interrupt::Interrupt;
-use crate::output::print_line;
+use crate::output::{print_line, tell};
 use crate::quantity::{parse_size, show_size};
 
 mod children;
@@ -103,7 +103,7 @@ async fn demonstrate(args: &DemoArgs, nodes: &[Node], dir: &Path) -> Outcome {
     let (source, size) = prepare(args, dir).await?;
     check_space(dir, size * (nodes.len() as u64 - 1))?;
     let receivers = nodes.len() - 1;
-    eprintln!("{receivers} receivers and a sender, {} in {}", show_size(size), dir.display());
+    tell(&format!("{receivers} receivers and a sender, {} in {}\n", show_size(size), dir.display()));
     let mut children = Children::start(&source, nodes, dir)?;
     while !children.poll()? {
         tokio::time::sleep(POLL_INTERVAL).await;
@@ -114,8 +114,7 @@ async fn demonstrate(args: &DemoArgs, nodes: &[Node], dir: &Path) -> Outcome {
     let copies: Vec<PathBuf> = nodes[1..].iter().map(|node| children::copy_path(dir, node)).collect();
     let expected = report.object_hash.clone();
     blocking(move || compare::all(&source, &copies, &expected)).await?;
-    eprint!("{}", report.table());
-    eprintln!("{receivers} copies compared with the source: identical");
+    tell(&format!("{}{receivers} copies compared with the source: identical\n", report.table()));
     if args.json { print_line(text.trim_end()) } else { Ok(()) }
 }
 

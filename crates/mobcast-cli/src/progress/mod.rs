@@ -4,10 +4,12 @@
 //! Promises: at most ten draws a second; a message never tears a bar apart; when it is dropped, the cursor stands at
 //! the beginning of an empty line. What is shown is decided by [`view`].
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 pub mod view;
+
+use crate::output::tell;
 
 pub use view::{ClusterProgress, Snapshot};
 
@@ -27,13 +29,15 @@ pub struct Screen {
 enum Mode {
     Quiet,
     Lines {
-        /// When the last line was written, or it began.
+        /// When the last line was due.
         last: Instant,
+        /// The last line: it is not repeated while nothing happens.
+        line: String,
     },
     Bars {
         last: Option<Instant>,
         /// Lines on the terminal that the next draw replaces.
-        drawn: usize,
+        drawn: Vec<String>,
     },
 }
 
@@ -42,8 +46,8 @@ impl Screen {
     pub fn new(quiet: bool) -> Screen {
         let mode = match (quiet, io::stderr().is_terminal()) {
             (true, _) => Mode::Quiet,
-            (false, true) => Mode::Bars { last: None, drawn: 0 },
-            (false, false) => Mode::Lines { last: Instant::now() },
+            (false, true) => Mode::Bars { last: None, drawn: Vec::new() },
+            (false, false) => Mode::Lines { last: Instant::now(), line: String::new() },
         };
         Screen { mode, rate: RateMeter::default() }
     }
@@ -54,8 +58,7 @@ impl Screen {
             return;
         }
         self.clear();
-        // Nothing can be done for a person whose terminal is gone.
-        let _ = writeln!(io::stderr().lock(), "{words}");
+        tell(&format!("{words}\n"));
     }
 
     /// Shows how far it is, if it is time to; fills in the rate.
@@ -63,32 +66,32 @@ impl Screen {
         let now = Instant::now();
         snapshot.rate_bytes_per_s = self.rate.update(snapshot.bytes, now);
         match &mut self.mode {
-            Mode::Lines { last } if now.duration_since(*last) >= LINE_INTERVAL => {
+            Mode::Lines { last, line } if now.duration_since(*last) >= LINE_INTERVAL => {
                 *last = now;
-                let _ = writeln!(io::stderr().lock(), "{}", snapshot.line());
+                let before = std::mem::replace(line, snapshot.line());
+                if *line != before {
+                    tell(&format!("{line}\n"));
+                }
             }
             Mode::Bars { last, .. } if last.is_none_or(|last| now.duration_since(last) >= DRAW_INTERVAL) => {
                 *last = Some(now);
-                self.draw(&snapshot.bars(terminal_width()));
+                self.draw(snapshot.bars(terminal_width()));
             }
             _ => {}
         }
     }
 
-    fn draw(&mut self, lines: &[String]) {
+    fn draw(&mut self, lines: Vec<String>) {
         let Mode::Bars { drawn, .. } = &mut self.mode else { return };
-        let mut text = erase(*drawn);
-        for line in lines {
-            text.push_str(line);
-            text.push('\n');
+        if *drawn != lines {
+            tell(&redraw(drawn.len(), &lines));
+            *drawn = lines;
         }
-        *drawn = lines.len();
-        let _ = io::stderr().lock().write_all(text.as_bytes());
     }
 
     /// Takes the bars off the terminal.
     fn clear(&mut self) {
-        self.draw(&[]);
+        self.draw(Vec::new());
     }
 }
 
@@ -98,9 +101,14 @@ impl Drop for Screen {
     }
 }
 
-/// Moves up over `lines` lines and erases everything from there on.
-fn erase(lines: usize) -> String {
-    if lines == 0 { String::new() } else { format!("\x1b[{lines}A\r\x1b[J") }
+/// Moves up over `drawn` lines, erases everything from there on, and writes `lines`.
+fn redraw(drawn: usize, lines: &[String]) -> String {
+    let mut text = if drawn == 0 { String::new() } else { format!("\x1b[{drawn}A\r\x1b[J") };
+    for line in lines {
+        text.push_str(line);
+        text.push('\n');
+    }
+    text
 }
 
 /// Columns of the terminal, less one, as some terminals wrap a line that fills them.
@@ -153,7 +161,9 @@ mod tests {
 
     #[test]
     fn a_draw_replaces_the_one_before() {
-        assert_eq!(erase(0), "");
-        assert_eq!(erase(3), "\x1b[3A\r\x1b[J");
+        let lines = ["one".to_owned(), "two".to_owned()];
+        assert_eq!(redraw(0, &lines), "one\ntwo\n");
+        assert_eq!(redraw(2, &lines[..1]), "\x1b[2A\r\x1b[Jone\n");
+        assert_eq!(redraw(1, &[]), "\x1b[1A\r\x1b[J");
     }
 }

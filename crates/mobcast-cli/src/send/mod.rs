@@ -148,7 +148,7 @@ fn hand_out(ticket: &mobcast::Ticket, args: &SendArgs) -> Outcome {
         (false, _) => output::print_line(&ticket.to_string()),
         (true, Some(_)) => Ok(()),
         (true, None) => {
-            eprintln!("ticket: {ticket}");
+            output::tell(&format!("ticket: {ticket}\n"));
             Ok(())
         }
     }
