@@ -1,13 +1,21 @@
 //! One broadcast at one node: an offer before it is accepted, a handle afterwards.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mobcast_net::store;
+use mobcast_net::store::ObjectSink;
 use mobcast_proto::content::ObjectKind;
+use mobcast_proto::group::report::Traffic;
 use mobcast_proto::{BroadcastId, Digest, NodeId};
 
-use crate::{Error, Report, Sink, SinkOptions};
+use crate::group::Inner;
+use crate::report::{NodeReport, Report, wan_copies};
+use crate::state::Member;
+use crate::transfer::{Dropped, NodeEntry, Outcome, Transfer};
+use crate::{Error, NodeInfo, Sink, SinkOptions};
 
 /// A broadcast that another member has announced. Dropping it declines it.
 #[derive(Debug)]
@@ -26,17 +34,64 @@ pub struct Offer {
     pub strategy: String,
     /// The node whose object it is.
     pub root: NodeId,
+    /// None once it is answered.
+    open: Option<(Arc<Inner>, Arc<Transfer>)>,
 }
 
 impl Offer {
+    pub(crate) fn new(group: Arc<Inner>, transfer: Arc<Transfer>) -> Offer {
+        let descriptor = &transfer.descriptor;
+        Offer {
+            id: transfer.id,
+            kind: descriptor.kind,
+            name: descriptor.name.clone(),
+            length: descriptor.length,
+            piece_size: descriptor.piece_size,
+            strategy: descriptor.strategy.clone(),
+            root: transfer.id.root,
+            open: Some((group, transfer)),
+        }
+    }
+
     /// Takes the object. What can be known beforehand (an existing destination, too little space) is an error at
-    /// once, of which the root is told.
-    pub async fn receive(self, _sink: Sink, _options: SinkOptions) -> Result<Broadcast, Error> {
-        Err(Error::Left)
+    /// once, of which the coordinator is told.
+    pub async fn receive(mut self, sink: Sink, options: SinkOptions) -> Result<Broadcast, Error> {
+        let Some((group, transfer)) = self.open.take() else { return Err(Error::Left) };
+        let SinkOptions { force, preserve } = options;
+        let options = store::SinkOptions { force, preserve, spool_dir: group.options.spool_dir.clone() };
+        let descriptor = transfer.descriptor.clone();
+        // From here on, giving up is what its drop does.
+        let broadcast = Broadcast::new(group, transfer);
+        let open = move || ObjectSink::open(sink.0, &descriptor, &options);
+        let opened = tokio::task::spawn_blocking(open).await.map_err(|_| Error::Left)?;
+        let driver = broadcast.group.driver.handle();
+        match opened {
+            Ok(sink) => driver.accept(broadcast.id(), Arc::new(sink)).await,
+            Err(error) => {
+                driver.decline(broadcast.id(), error.to_string());
+                return Err(error.into());
+            }
+        }
+        Ok(broadcast)
     }
 
     /// Does not take the object; the coordinator is told why.
-    pub fn decline(self, _reason: &str) {}
+    pub fn decline(mut self, reason: &str) {
+        self.refuse(reason);
+    }
+
+    fn refuse(&mut self, reason: &str) {
+        if let Some((group, transfer)) = self.open.take() {
+            group.driver.handle().decline(transfer.id, reason.to_owned());
+            group.state.forget(transfer.id);
+        }
+    }
+}
+
+impl Drop for Offer {
+    fn drop(&mut self) {
+        self.refuse("the receiver does not want it");
+    }
 }
 
 /// What a complete object is, and where.
@@ -107,37 +162,185 @@ pub enum NodeState {
 /// complete gives the object up; otherwise the node serves its peers until nobody needs it.
 #[derive(Debug)]
 pub struct Broadcast {
-    id: BroadcastId,
+    group: Arc<Inner>,
+    transfer: Arc<Transfer>,
 }
 
 impl Broadcast {
-    /// Which broadcast it is.
-    pub fn id(&self) -> BroadcastId {
-        self.id
+    pub(crate) fn new(group: Arc<Inner>, transfer: Arc<Transfer>) -> Broadcast {
+        Broadcast { group, transfer }
     }
 
-    /// How far it is.
-    pub fn progress(&self) -> Progress {
-        Progress::default()
+    /// Which broadcast it is.
+    pub fn id(&self) -> BroadcastId {
+        self.transfer.id
     }
 
     /// Waits until this node has everything: a receiver verified and in its place, the root read and signed, and found
     /// unchanged at the end.
     pub async fn complete(&mut self) -> Result<Completed, Error> {
-        Err(Error::Left)
+        self.wait(|outcome| outcome.completed.clone()).await
     }
 
     /// Waits until nobody needs this node for it any more. At the coordinator: as many receivers as were asked for are
     /// complete, and every member has its result.
     pub async fn released(&mut self) -> Result<(), Error> {
-        Err(Error::Left)
+        self.wait(|outcome| outcome.released.clone()).await
+    }
+
+    async fn wait<T>(&self, what: impl Fn(&Outcome) -> Option<Result<T, Error>>) -> Result<T, Error> {
+        let mut outcome = self.transfer.outcome.subscribe();
+        let decided = outcome.wait_for(|outcome| what(outcome).is_some()).await;
+        // The sender lives as long as this handle.
+        decided.ok().and_then(|outcome| what(&outcome)).unwrap_or(Err(Error::Left))
+    }
+
+    /// Gives it up. At the root, all members are told.
+    pub async fn abort(&self, reason: &str) {
+        let driver = self.group.driver.handle();
+        if self.transfer.is_root {
+            driver.abort(self.id(), reason.to_owned()).await;
+        } else {
+            driver.decline(self.id(), reason.to_owned());
+        }
+    }
+}
+
+impl Drop for Broadcast {
+    fn drop(&mut self) {
+        let id = self.id();
+        match self.transfer.handle_dropped() {
+            Dropped::Needed => {}
+            Dropped::Over => self.group.state.forget(id),
+            Dropped::GivenUp => {
+                self.group.driver.handle().decline(id, "its receiver gave it up".to_owned());
+                self.group.state.forget(id);
+            }
+        }
+    }
+}
+
+// ---- How far it is, and what became of it ----
+
+impl Broadcast {
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        let stats = &self.transfer.stats;
+        Progress {
+            bytes: stats.bytes(),
+            length: stats.length(),
+            pieces: stats.pieces(),
+            pieces_total: stats.total(),
+            bytes_in: stats.bytes_in(),
+            bytes_out: stats.bytes_out(),
+            elapsed: self.transfer.elapsed(),
+            nodes: self.node_progress(),
+        }
+    }
+
+    /// The receivers besides this node, as far as the coordinator knows.
+    fn node_progress(&self) -> Vec<NodeProgress> {
+        let nodes = self.transfer.nodes();
+        let root = self.id().root;
+        let members = self.group.state.members().into_iter().filter(|member| member.info.id != root);
+        members.filter_map(|member| self.progress_of(&member, nodes.get(&member.info.id))).collect()
+    }
+
+    /// None of a node that was lost before it took part.
+    fn progress_of(&self, member: &Member, entry: Option<&NodeEntry>) -> Option<NodeProgress> {
+        let result = entry.and_then(|entry| entry.result.as_ref());
+        let state = match result.map(|result| &result.outcome) {
+            Some(Ok(_)) => NodeState::Complete,
+            Some(Err(reason)) => NodeState::Failed(reason.clone()),
+            None if member.lost && entry.is_none() => return None,
+            None if member.lost => NodeState::Lost,
+            None => NodeState::Receiving,
+        };
+        let length = self.transfer.stats.length();
+        let pieces = u64::from(entry.map_or(0, |entry| entry.pieces));
+        let so_far = pieces * u64::from(self.transfer.descriptor.piece_size);
+        let bytes = match (&state, length) {
+            (NodeState::Complete, Some(length)) => length,
+            (_, Some(length)) => so_far.min(length),
+            (_, None) => so_far,
+        };
+        let NodeInfo { id: node, name, cluster, .. } = member.info.clone();
+        Some(NodeProgress { node, name, cluster, bytes, state })
     }
 
     /// What became of it so far.
     pub async fn report(&self) -> Report {
-        Report::default()
+        let transfer = &self.transfer;
+        let completed = transfer.outcome.borrow().completed.clone().and_then(Result::ok);
+        let stats = &transfer.stats;
+        let bytes = stats.length().unwrap_or_else(|| stats.bytes());
+        let seconds = transfer.elapsed().as_secs_f64();
+        let (clusters, nodes) = self.node_reports().await;
+        Report {
+            object_hash: completed.map(|completed| completed.object_hash.to_string()).unwrap_or_default(),
+            bytes,
+            seconds,
+            throughput_mb_s: if seconds > 0.0 { bytes as f64 / 1e6 / seconds } else { 0.0 },
+            strategy: transfer.descriptor.strategy.clone(),
+            pieces: stats.total().unwrap_or_else(|| stats.pieces()),
+            piece_size: transfer.descriptor.piece_size,
+            wan_copies: wan_copies(bytes, clusters.as_deref(), &nodes),
+            nodes,
+        }
     }
 
-    /// Gives it up. At the root, all members are told.
-    pub async fn abort(&self, _reason: &str) {}
+    /// The nodes' results; at the coordinator also the name of the root's cluster.
+    async fn node_reports(&self) -> (Option<String>, Vec<NodeReport>) {
+        let own = self.group.state.node();
+        let mut known: BTreeMap<NodeId, Member> =
+            self.group.state.members().into_iter().map(|member| (member.info.id, member)).collect();
+        known.insert(own.id, Member { info: own.clone(), lost: false });
+        let root_cluster = known.get(&self.id().root).map(|member| member.info.cluster.clone());
+        let mut entries = self.transfer.nodes();
+        if !self.group.state.is_coordinator || !entries.contains_key(&own.id) {
+            entries.insert(own.id, NodeEntry::default());
+        }
+        let mut reports = Vec::with_capacity(entries.len());
+        for (node, entry) in entries {
+            let Some(member) = known.get(&node) else { continue };
+            let report = match entry.result {
+                Some(result) => {
+                    let seconds = Duration::from_micros(result.elapsed_us).as_secs_f64();
+                    node_report(&member.info, seconds, result.traffic, result.outcome.err())
+                }
+                None if node == own.id => self.own_report(&own).await,
+                None if member.lost => {
+                    node_report(&member.info, 0.0, Traffic::default(), Some("the node was lost".into()))
+                }
+                None => continue,
+            };
+            reports.push(report);
+        }
+        (root_cluster, reports)
+    }
+
+    async fn own_report(&self, own: &NodeInfo) -> NodeReport {
+        let traffic = self.group.driver.handle().view(self.id()).await.traffic;
+        let failure = match &self.transfer.outcome.borrow().completed {
+            Some(Ok(_)) => None,
+            Some(Err(error)) => Some(error.to_string()),
+            None => Some("not complete yet".into()),
+        };
+        node_report(own, self.transfer.elapsed().as_secs_f64(), traffic, failure)
+    }
+}
+
+fn node_report(info: &NodeInfo, seconds: f64, traffic: Traffic, failure: Option<String>) -> NodeReport {
+    NodeReport {
+        name: info.name.clone(),
+        cluster: info.cluster.clone(),
+        cluster_reason: info.reason.clone(),
+        seconds,
+        bytes_in_wan: traffic.in_wan,
+        bytes_in_lan: traffic.in_lan,
+        bytes_out_wan: traffic.out_wan,
+        bytes_out_lan: traffic.out_lan,
+        verified: failure.is_none(),
+        failure,
+    }
 }

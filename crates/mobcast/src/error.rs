@@ -34,6 +34,9 @@ pub enum Error {
     /// No address is known by which others could reach the founder, or there are too many.
     #[error("{0}")]
     Address(String),
+    /// The system gives no more threads.
+    #[error("cannot start a thread: {0}; check the limits of processes and memory")]
+    Threads(Arc<io::Error>),
     /// A key or certificate could not be made.
     #[error("{0}")]
     Identity(Arc<IdentityError>),
@@ -92,7 +95,7 @@ impl Error {
         match self {
             Error::NotAdmitted(_) => ErrorClass::NotAdmitted,
             Error::Unreachable { .. } | Error::Incomplete(_) => ErrorClass::Incomplete,
-            Error::Listen { .. } => ErrorClass::LocalIo,
+            Error::Listen { .. } | Error::Threads(_) => ErrorClass::LocalIo,
             Error::Store(error) if error.is_local_io() => ErrorClass::LocalIo,
             Error::Store(_)
             | Error::Address(_)

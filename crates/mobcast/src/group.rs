@@ -3,11 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mobcast_net::driver::{Driver, DriverError, DriverOptions};
+use mobcast_net::store::{ObjectSource, StoreError};
 use mobcast_proto::NodeId;
+use mobcast_proto::content::Descriptor;
+use mobcast_proto::content::object::ObjectKind;
+use mobcast_proto::content::piece_size::{PieceSizeInput, automatic_piece_size};
 use mobcast_proto::group::ticket::Ticket;
-use tokio::sync::broadcast;
+use mobcast_proto::limits::{PIECE_SIZE_MAX, PIECE_SIZE_MIN, PIECES_MAX};
+use mobcast_proto::wire::frame::WHOLE_BYTES_MAX;
+use tokio::sync::{Mutex, mpsc};
+use tokio::time::timeout;
 
-use crate::{Broadcast, BroadcastOptions, Error, EventStream, GroupEvent, GroupOptions, Offer, Source};
+use crate::source::SourceKind;
+use crate::state::{GroupState, Standing};
+use crate::transfer::Transfer;
+use crate::{Broadcast, BroadcastOptions, Error, EventStream, GroupOptions, Offer, STRATEGIES, Source};
+
+/// Piece size of objects that travel in one frame, bytes: such an object must not have two pieces.
+const WHOLE_PIECE_SIZE: u32 = 64 << 10;
+const _: () = assert!(WHOLE_BYTES_MAX <= WHOLE_PIECE_SIZE as u64);
 
 /// Who this node is in its group.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,60 +37,225 @@ pub struct NodeInfo {
     pub reason: String,
 }
 
-/// A member of a group; clones are handles of the same one. When the last handle is dropped, the node leaves without
-/// waiting; [`Group::leave`] waits until its peers know.
+/// A member of a group; clones are handles of the same one. When the last handle (of broadcasts, too) is dropped, the
+/// node leaves without waiting; [`Group::leave`] waits until its peers know.
 #[derive(Clone, Debug)]
 pub struct Group {
     inner: Arc<Inner>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    events: broadcast::Sender<GroupEvent>,
+pub(crate) struct Inner {
+    pub(crate) driver: Driver,
+    pub(crate) state: Arc<GroupState>,
+    pub(crate) options: GroupOptions,
+    ticket: Option<Ticket>,
+    offers: Mutex<mpsc::UnboundedReceiver<Arc<Transfer>>>,
 }
+
+// ---- Coming and going ----
 
 impl Group {
     /// Founds a group, of which this node is the coordinator.
-    pub async fn create(_options: GroupOptions) -> Result<Group, Error> {
-        Err(Error::Left)
+    pub async fn create(options: GroupOptions) -> Result<Group, Error> {
+        let (state, offers) = GroupState::new(options.name.clone(), true);
+        let (driver, ticket) = Driver::found(driver_options(&options), options.expires, Arc::clone(&state) as _)?;
+        let group = Group::new(driver, state, options, Some(ticket), offers);
+        group.standing().await?;
+        Ok(group)
     }
 
     /// Joins the group of `ticket`. An attempt that does not reach the coordinator is repeated until `wait` is over.
-    pub async fn join(_ticket: &Ticket, _options: GroupOptions, _wait: Duration) -> Result<Group, Error> {
-        Err(Error::Left)
+    pub async fn join(ticket: &Ticket, options: GroupOptions, wait: Duration) -> Result<Group, Error> {
+        let (state, offers) = GroupState::new(options.name.clone(), false);
+        let driver = Driver::join(ticket, driver_options(&options), Arc::clone(&state) as _)?;
+        let group = Group::new(driver, state, options, None, offers);
+        match timeout(wait, group.standing()).await {
+            Ok(result) => result.map(|()| group),
+            Err(_) => {
+                let reason = match &*group.inner.state.standing.borrow() {
+                    Standing::Joining(Some(reason)) => reason.clone(),
+                    _ => "it did not admit this node in time; give it longer".into(),
+                };
+                Err(Error::Unreachable { wait, reason })
+            }
+        }
     }
 
-    /// The ticket by which others join; the founder has it.
-    pub fn ticket(&self) -> Option<&Ticket> {
-        None
+    fn new(
+        driver: Driver,
+        state: Arc<GroupState>,
+        options: GroupOptions,
+        ticket: Option<Ticket>,
+        offers: mpsc::UnboundedReceiver<Arc<Transfer>>,
+    ) -> Group {
+        // It is set here and nowhere else.
+        let _ = state.driver.set(driver.handle().clone());
+        Group { inner: Arc::new(Inner { driver, state, options, ticket, offers: Mutex::new(offers) }) }
     }
 
-    /// Who this node is.
-    pub fn node(&self) -> NodeInfo {
-        NodeInfo { id: NodeId(0), name: String::new(), cluster: String::new(), reason: String::new() }
-    }
-
-    /// Members of the group besides this node, as far as the coordinator knows; none elsewhere.
-    pub fn members(&self) -> Vec<NodeInfo> {
-        Vec::new()
-    }
-
-    /// Starts a broadcast with this node as its root. Members are told at once; later joiners when they come.
-    pub async fn broadcast(&self, _source: Source, _options: BroadcastOptions) -> Result<Broadcast, Error> {
-        Err(Error::Left)
-    }
-
-    /// Waits for the next broadcast that another member announces.
-    pub async fn next_offer(&self) -> Result<Offer, Error> {
-        Err(Error::Left)
-    }
-
-    /// What happens in the group, from here on.
-    pub fn events(&self) -> EventStream {
-        EventStream { receiver: self.inner.events.subscribe() }
+    /// Waits until the node is a member, or will not become one.
+    async fn standing(&self) -> Result<(), Error> {
+        let mut standing = self.inner.state.standing.subscribe();
+        let decided = standing.wait_for(|now| !matches!(now, Standing::Joining(_))).await;
+        match decided.map_err(|_| Error::Left)?.clone() {
+            Standing::Member => Ok(()),
+            Standing::Refused(error) => Err(error),
+            Standing::Joining(_) | Standing::Ended => Err(Error::Left),
+        }
     }
 
     /// Says goodbye and closes everything, within a second. What is not complete is given up, and its partial state
     /// removed.
-    pub async fn leave(self) {}
+    pub async fn leave(self) {
+        self.inner.driver.leave().await;
+    }
+}
+
+// ---- Reading ----
+
+impl Group {
+    /// The ticket by which others join; the founder has it.
+    pub fn ticket(&self) -> Option<&Ticket> {
+        self.inner.ticket.as_ref()
+    }
+
+    /// Who this node is.
+    pub fn node(&self) -> NodeInfo {
+        self.inner.state.node()
+    }
+
+    /// Members of the group besides this node, as far as the coordinator knows; none elsewhere.
+    pub fn members(&self) -> Vec<NodeInfo> {
+        let members = self.inner.state.members().into_iter();
+        members.filter(|member| !member.lost).map(|member| member.info).collect()
+    }
+
+    /// What happens in the group, from here on.
+    pub fn events(&self) -> EventStream {
+        EventStream { receiver: self.inner.state.subscribe() }
+    }
+}
+
+// ---- Broadcasting ----
+
+impl Group {
+    /// Starts a broadcast with this node as its root. Members are told at once; later joiners when they come.
+    pub async fn broadcast(&self, source: Source, options: BroadcastOptions) -> Result<Broadcast, Error> {
+        if !STRATEGIES.iter().any(|kind| kind.name == options.strategy) {
+            let known = STRATEGIES.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
+            return Err(Error::UnknownStrategy { name: options.strategy, known });
+        }
+        let spool_dir = self.inner.options.spool_dir.clone();
+        let expected = options.receivers.or_else(|| u32::try_from(self.members().len()).ok().filter(|&n| n > 0));
+        let receivers = options.receivers;
+        let prepare = move || prepare(source, &options, expected, &spool_dir);
+        let prepared = tokio::task::spawn_blocking(prepare).await.map_err(|_| Error::Left)??;
+        let Prepared { source, descriptor, whole } = prepared;
+        let driver = self.inner.driver.handle();
+        let started = driver.broadcast(descriptor, source, whole, receivers).await;
+        let Some(id) = started else {
+            let ended = matches!(*self.inner.state.standing.borrow(), Standing::Ended);
+            return Err(if ended { Error::Left } else { Error::Busy });
+        };
+        let transfer = self.inner.state.transfer(id).ok_or(Error::Left)?;
+        Ok(Broadcast::new(Arc::clone(&self.inner), transfer))
+    }
+
+    /// Waits for the next broadcast that another member announces.
+    pub async fn next_offer(&self) -> Result<Offer, Error> {
+        let ended = self.standing_ended();
+        let next = async { self.inner.offers.lock().await.recv().await };
+        tokio::select! {
+            biased;
+            transfer = next => transfer.map(|transfer| Offer::new(Arc::clone(&self.inner), transfer)).ok_or(Error::Left),
+            () = ended => Err(Error::Left),
+        }
+    }
+
+    async fn standing_ended(&self) {
+        let mut standing = self.inner.state.standing.subscribe();
+        // The sender lives as long as this handle.
+        let _ = standing.wait_for(|now| matches!(now, Standing::Ended)).await;
+    }
+}
+
+/// A broadcast that is ready to start.
+struct Prepared {
+    source: Arc<ObjectSource>,
+    descriptor: Descriptor,
+    whole: Option<Vec<u8>>,
+}
+
+/// Opens a source and chooses the piece size. Blocks.
+fn prepare(
+    source: Source,
+    options: &BroadcastOptions,
+    receivers: Option<u32>,
+    spool_dir: &std::path::Path,
+) -> Result<Prepared, Error> {
+    let source = match source.0 {
+        SourceKind::Path(path) => ObjectSource::open(&path)?,
+        SourceKind::Bytes(bytes) => ObjectSource::bytes(bytes)?,
+        SourceKind::Synthetic { length, seed } => ObjectSource::synthetic(length, seed)?,
+        SourceKind::Reader(reader) => {
+            let (source, feeder) = ObjectSource::stream(spool_dir)?;
+            let feed = move || {
+                // The reader of the source is given the error as well.
+                let _ = feeder.run(reader, |_| {});
+            };
+            let thread = std::thread::Builder::new().name("mobcast-stream".into()).spawn(feed);
+            thread.map_err(|error| StoreError::io("start the thread that reads", "the stream", error))?;
+            source
+        }
+    };
+    let description = source.description().clone();
+    let piece_size = piece_size(options.piece_size, description.kind, description.length, receivers)?;
+    let small = description.length.filter(|&length| length <= WHOLE_BYTES_MAX && length <= u64::from(piece_size));
+    let whole = small.map(|length| -> Result<Vec<u8>, StoreError> {
+        let mut bytes = vec![0; length as usize];
+        source.read_at(0, &mut bytes)?;
+        Ok(bytes)
+    });
+    let whole = whole.transpose()?;
+    let descriptor = description.into_descriptor(piece_size, &options.strategy);
+    Ok(Prepared { source: Arc::new(source), descriptor, whole })
+}
+
+fn piece_size(asked: Option<u32>, kind: ObjectKind, length: Option<u64>, receivers: Option<u32>) -> Result<u32, Error> {
+    let Some(size) = asked else {
+        let small = length.is_some_and(|length| length <= WHOLE_BYTES_MAX);
+        let input = PieceSizeInput { kind, length, receivers, link_rate_bytes_per_s: None };
+        return Ok(if small { WHOLE_PIECE_SIZE } else { automatic_piece_size(input) });
+    };
+    let refuse = |reason: String| Err(Error::PieceSize { size: size.into(), reason });
+    if !size.is_power_of_two() || !(PIECE_SIZE_MIN..=PIECE_SIZE_MAX).contains(&size) {
+        return refuse(format!("choose a power of two from {PIECE_SIZE_MIN} to {PIECE_SIZE_MAX}"));
+    }
+    if length.is_some_and(|length| length.div_ceil(u64::from(size)) > u64::from(PIECES_MAX)) {
+        return refuse(format!("the object would have more than {PIECES_MAX} pieces; choose a larger size"));
+    }
+    Ok(size)
+}
+
+fn driver_options(options: &GroupOptions) -> DriverOptions {
+    DriverOptions {
+        name: options.name.clone(),
+        cluster: options.cluster.clone(),
+        listen: options.listen,
+        advertise: options.advertise.clone(),
+        plain: options.plain,
+        max_rate_bytes_per_s: options.max_rate_bytes_per_s,
+    }
+}
+
+impl From<DriverError> for Error {
+    fn from(error: DriverError) -> Error {
+        match error {
+            DriverError::Listen { address, source } => Error::Listen { address, source },
+            DriverError::Identity(error) => Error::Identity(error),
+            DriverError::NoAddress => Error::Address(error.to_string()),
+            DriverError::Threads(error) => Error::Threads(error),
+        }
+    }
 }

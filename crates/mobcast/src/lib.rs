@@ -26,6 +26,7 @@
 //! | `group` | founding, joining, leaving; offers |
 //! | `broadcast` | one broadcast: progress, completion, release, report |
 //! | `source`, `sink` | where bytes come from and go to |
+//! | `state`, `transfer` | what the driver's notices say, kept for the above |
 //! | `options`, `report`, `events`, `error` | the words in which the above speak |
 
 #![forbid(unsafe_code)]
@@ -38,6 +39,8 @@ mod options;
 mod report;
 mod sink;
 mod source;
+mod state;
+mod transfer;
 
 pub use broadcast::{Broadcast, Completed, NodeProgress, NodeState, Offer, Progress};
 pub use error::{Error, ErrorClass};

@@ -53,3 +53,14 @@ pub struct NodeReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
+
+/// Payload that each receiving cluster took in over WAN links, divided by the object's bytes. The root's cluster
+/// receives nothing that way; without knowing it (at a receiver), there is nothing to add up.
+pub(crate) fn wan_copies(bytes: u64, root_cluster: Option<&str>, nodes: &[NodeReport]) -> BTreeMap<String, f64> {
+    let Some(root_cluster) = root_cluster else { return BTreeMap::new() };
+    let mut copies = BTreeMap::new();
+    for node in nodes.iter().filter(|node| node.cluster != root_cluster) {
+        *copies.entry(node.cluster.clone()).or_insert(0.0) += node.bytes_in_wan as f64 / bytes.max(1) as f64;
+    }
+    copies
+}

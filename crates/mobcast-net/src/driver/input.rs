@@ -7,9 +7,9 @@ use mobcast_proto::wire::Frame;
 use mobcast_proto::{BroadcastId, ByteRange, ClusterId, Digest, LinkId, PieceIndex};
 use tokio::sync::oneshot;
 
+use super::NodeView;
 use super::dial::{DialError, Established};
 use super::link::LinkEnd;
-use super::{NodeView, Rooted};
 use crate::store::{Finished, ObjectSink, ObjectSource, StoreError};
 
 /// An input to the node's task.
@@ -56,7 +56,7 @@ pub enum Command {
         source: Arc<ObjectSource>,
         whole: Option<Vec<u8>>,
         receivers: Option<u32>,
-        answer: oneshot::Sender<Option<Rooted>>,
+        answer: oneshot::Sender<Option<BroadcastId>>,
     },
     /// Take an announced object.
     Accept { broadcast: BroadcastId, sink: Arc<ObjectSink> },

@@ -47,6 +47,7 @@ use mobcast_proto::io::Event;
 use mobcast_proto::node::{Node, NodeConfig};
 use mobcast_proto::{BroadcastId, Digest, GroupId};
 use ring::rand::{SecureRandom, SystemRandom};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 pub use dial::DialError;
@@ -115,6 +116,16 @@ impl From<IdentityError> for DriverError {
 pub enum Notice {
     /// The core says so. [`Event::Announced`] and [`Event::Complete`] have notices of their own.
     Event(Event),
+    /// A broadcast of this node has begun. Comes before [`DriverHandle::broadcast`] returns, and before any other
+    /// notice about it.
+    Started {
+        /// The broadcast.
+        broadcast: BroadcastId,
+        /// What is broadcast.
+        descriptor: Descriptor,
+        /// Its counters here.
+        stats: Arc<TransferStats>,
+    },
     /// Another member's broadcast; to be accepted or declined.
     Announced {
         /// The broadcast.
@@ -167,15 +178,6 @@ pub trait Application: Send + Sync + 'static {
     fn handle(&self, notice: Notice);
 }
 
-/// A broadcast of which this node is root.
-#[derive(Debug)]
-pub struct Rooted {
-    /// The broadcast.
-    pub broadcast: BroadcastId,
-    /// Its counters here.
-    pub stats: Arc<TransferStats>,
-}
-
 /// Where a broadcast stands at this node, as the core has it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NodeView {
@@ -186,8 +188,14 @@ pub struct NodeView {
 /// A running node. Dropping it makes the node leave without waiting for it.
 #[derive(Debug)]
 pub struct Driver {
-    inputs: mpsc::Sender<Input>,
+    handle: DriverHandle,
     stop: Arc<Notify>,
+}
+
+/// Gives commands to a running node, and does not keep it running.
+#[derive(Clone, Debug)]
+pub struct DriverHandle {
+    inputs: mpsc::Sender<Input>,
 }
 
 // ---- Starting and ending ----
@@ -257,16 +265,20 @@ impl Driver {
         };
         let engine = Engine::new(parts).map_err(|error| DriverError::Threads(Arc::new(error)))?;
         tokio::spawn(engine.run(receiver, Arc::clone(&stop)));
-        Ok(Driver { inputs, stop })
+        Ok(Driver { handle: DriverHandle { inputs }, stop })
     }
 
     /// Says goodbye to all peers and closes everything, within a second. Objects that are not complete are given up.
     pub async fn leave(&self) {
         let (done, left) = oneshot::channel();
-        if self.inputs.send(Input::Command(Command::Leave { done })).await.is_ok() {
-            // An error means that the node has ended already.
-            let _ = left.await;
-        }
+        self.handle.command(Command::Leave { done }).await;
+        // An error means that the node has ended already.
+        let _ = left.await;
+    }
+
+    /// For giving commands.
+    pub fn handle(&self) -> &DriverHandle {
+        &self.handle
     }
 }
 
@@ -301,7 +313,7 @@ fn random<const N: usize>() -> Result<[u8; N], IdentityError> {
 
 // ---- Commands ----
 
-impl Driver {
+impl DriverHandle {
     /// Starts a broadcast of this node's `source`. `whole` is all of it, if it fits into one frame. None if the node
     /// carries as many broadcasts as it can, has left, or does not know the strategy.
     pub async fn broadcast(
@@ -310,11 +322,11 @@ impl Driver {
         source: Arc<ObjectSource>,
         whole: Option<Vec<u8>>,
         receivers: Option<u32>,
-    ) -> Option<Rooted> {
-        let (answer, rooted) = oneshot::channel();
+    ) -> Option<BroadcastId> {
+        let (answer, started) = oneshot::channel();
         let descriptor = Box::new(descriptor);
         self.command(Command::Broadcast { descriptor, source, whole, receivers, answer }).await;
-        rooted.await.ok().flatten()
+        started.await.ok().flatten()
     }
 
     /// Takes an announced object.
@@ -322,19 +334,19 @@ impl Driver {
         self.command(Command::Accept { broadcast, sink }).await;
     }
 
-    /// Does not take an announced object, or not any more; the coordinator is told why.
-    pub async fn decline(&self, broadcast: BroadcastId, reason: String) {
-        self.command(Command::Decline { broadcast, reason }).await;
-    }
-
     /// Gives up a broadcast of this node; all members are told why.
     pub async fn abort(&self, broadcast: BroadcastId, reason: String) {
         self.command(Command::Abort { broadcast, reason }).await;
     }
 
+    /// Does not take an announced object, or not any more; the coordinator is told why.
+    pub fn decline(&self, broadcast: BroadcastId, reason: String) {
+        self.post(Command::Decline { broadcast, reason });
+    }
+
     /// A broadcast is of no more use to the application: it is not served any more.
-    pub async fn forget(&self, broadcast: BroadcastId) {
-        self.command(Command::Forget { broadcast }).await;
+    pub fn forget(&self, broadcast: BroadcastId) {
+        self.post(Command::Forget { broadcast });
     }
 
     /// Where a broadcast stands at this node; empty if it is not known.
@@ -347,5 +359,14 @@ impl Driver {
     async fn command(&self, command: Command) {
         // If the node has ended, its application has been told.
         let _ = self.inputs.send(Input::Command(command)).await;
+    }
+
+    /// Gives a command from where nobody can wait, such as a destructor.
+    fn post(&self, command: Command) {
+        let Err(TrySendError::Full(input)) = self.inputs.try_send(Input::Command(command)) else { return };
+        let inputs = self.inputs.clone();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { drop(inputs.send(input).await) });
+        }
     }
 }

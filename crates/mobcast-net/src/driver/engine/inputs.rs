@@ -54,10 +54,10 @@ impl Engine {
         let now = self.clock.now();
         match command {
             Command::Broadcast { descriptor, source, whole, receivers, answer } => {
-                let rooted = self.start_broadcast(*descriptor, source, whole, receivers);
+                let started = self.start_broadcast(*descriptor, source, whole, receivers);
                 // Whoever asked may have stopped waiting.
-                if let Err(Some(unheard)) = answer.send(rooted) {
-                    self.node.abort(now, unheard.broadcast, "nobody wants it any more".into());
+                if let Err(Some(unheard)) = answer.send(started) {
+                    self.node.abort(now, unheard, "its root has stopped waiting for it".into());
                 }
             }
             Command::Accept { broadcast, sink } => self.accept(broadcast, sink),

@@ -9,13 +9,13 @@ use mobcast_proto::{BroadcastId, Digest};
 use tracing::{info, warn};
 
 use super::Engine;
+use crate::driver::Notice;
 use crate::driver::drain::Drainer;
 use crate::driver::input::Input;
 use crate::driver::pieces::{FullPiece, Verdict};
 use crate::driver::source::SourceReader;
 use crate::driver::stats::TransferStats;
 use crate::driver::store::Store;
-use crate::driver::{Notice, Rooted};
 use crate::store::{Finished, ObjectSink, ObjectSource, StoreError};
 
 /// One broadcast at this node.
@@ -53,9 +53,9 @@ impl Engine {
         source: Arc<ObjectSource>,
         whole: Option<Vec<u8>>,
         receivers: Option<u32>,
-    ) -> Option<Rooted> {
+    ) -> Option<BroadcastId> {
         let (piece_size, length) = (descriptor.piece_size, descriptor.length);
-        let broadcast = self.node.broadcast(self.clock.now(), descriptor, whole)?;
+        let broadcast = self.node.broadcast(self.clock.now(), descriptor.clone(), whole)?;
         if let Some(receivers) = receivers {
             self.node.require_receivers(self.clock.now(), broadcast, receivers);
         }
@@ -73,10 +73,11 @@ impl Engine {
             stopped: Arc::clone(&transfer.stopped),
         };
         self.transfers.insert(broadcast, transfer);
+        self.tell(Notice::Started { broadcast, descriptor, stats });
         if let Err(error) = thread::Builder::new().name("mobcast-source".into()).spawn(move || reader.run()) {
             self.node.abort(self.clock.now(), broadcast, format!("cannot start a thread: {error}"));
         }
-        Some(Rooted { broadcast, stats })
+        Some(broadcast)
     }
 }
 
