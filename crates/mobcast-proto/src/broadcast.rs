@@ -195,7 +195,7 @@ impl Broadcast {
     pub fn timeout(&self) -> Option<Time> {
         let batch = self.asked.map(|(_, at)| at + BATCH_PATIENCE);
         let deference = self.behind_since.filter(|_| self.asked.is_none()).map(|at| at + BATCH_DEFERENCE);
-        let sign = self.rooted.as_ref().and_then(|rooted| rooted.due());
+        let sign = self.sign_due();
         [self.swarm.timeout(), batch, deference, sign].into_iter().flatten().min()
     }
 
@@ -494,10 +494,10 @@ impl Broadcast {
 
     /// The next batch to be signed, if it is time.
     pub fn next_to_sign(&mut self, now: Time) -> Option<Batch> {
-        let rooted = self.rooted.as_mut()?;
-        if rooted.due().is_none_or(|due| due > now) || self.chain.end().is_some() {
+        if self.sign_due().is_none_or(|due| due > now) || self.chain.end().is_some() {
             return None;
         }
+        let rooted = self.rooted.as_mut()?;
         let count = rooted.unsigned.len().min(BATCH_HASHES_MAX);
         let hashes: Vec<Digest> = rooted.unsigned.drain(..count).collect();
         let end = if rooted.unsigned.is_empty() { rooted.end.take() } else { None };
@@ -514,6 +514,18 @@ impl Broadcast {
         Some(batch)
     }
 
+    /// When the next batch may be signed.
+    fn sign_due(&self) -> Option<Time> {
+        let rooted = self.rooted.as_ref()?;
+        // A whole object goes with its only batch, in one frame.
+        let work = rooted.end.is_some() || (!rooted.unsigned.is_empty() && self.whole.is_none());
+        if rooted.signing.is_some() || !work {
+            return None;
+        }
+        let urgent = rooted.unsigned.len() >= BATCH_HASHES_MAX || rooted.end.is_some();
+        Some(rooted.signed_at.filter(|_| !urgent).map_or(Time::ZERO, |at| at + BATCH_INTERVAL))
+    }
+
     /// The batch given out last is signed: its pieces may be announced.
     pub fn handle_batch_signed(&mut self, now: Time, signature: Signature) {
         self.swarm.set_now(now);
@@ -527,17 +539,5 @@ impl Broadcast {
             self.tell_strategy(StrategyEvent::PieceStored(piece));
         }
         self.finish_if_complete();
-    }
-}
-
-impl Rooted {
-    /// When the next batch may be signed.
-    fn due(&self) -> Option<Time> {
-        let work = !self.unsigned.is_empty() || self.end.is_some();
-        if self.signing.is_some() || !work {
-            return None;
-        }
-        let urgent = self.unsigned.len() >= BATCH_HASHES_MAX || self.end.is_some();
-        Some(self.signed_at.filter(|_| !urgent).map_or(Time::ZERO, |at| at + BATCH_INTERVAL))
     }
 }

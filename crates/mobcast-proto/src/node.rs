@@ -101,6 +101,8 @@ pub struct Node {
     broadcasts: BTreeMap<BroadcastId, Broadcast>,
     unverified: BTreeMap<BroadcastId, Unverified>,
     finished: BTreeSet<BroadcastId>,
+    /// Members that broke the protocol: no link to them is made or taken again.
+    banned: BTreeSet<NodeId>,
     next_sequence: u32,
     pending: BTreeMap<Token, Pending>,
     next_token: u64,
@@ -145,6 +147,7 @@ impl Node {
             broadcasts: BTreeMap::new(),
             unverified: BTreeMap::new(),
             finished: BTreeSet::new(),
+            banned: BTreeSet::new(),
             next_sequence: 0,
             pending: BTreeMap::new(),
             next_token: 0,

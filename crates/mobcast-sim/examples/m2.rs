@@ -21,7 +21,11 @@ fn main() {
     for cluster in 0..4 {
         let times = outcome.complete.iter().skip(cluster * nodes as usize).take(nodes as usize).flatten();
         let times: Vec<f64> = times.map(|t| t.as_secs_f64()).collect();
-        println!("cluster {cluster} complete {:.1?} to {:.1?}", times.iter().cloned().fold(1e9, f64::min), times.iter().cloned().fold(0.0, f64::max));
+        println!(
+            "cluster {cluster} complete {:.1?} to {:.1?}",
+            times.iter().cloned().fold(1e9, f64::min),
+            times.iter().cloned().fold(0.0, f64::max)
+        );
     }
     println!("copies {:.4?} control {:.4} wan control {:.4}", outcome.wan_copies, outcome.control, outcome.wan_control);
     println!("{} steps, end {:?}, stuck {:?}, failed {:?}", outcome.steps, outcome.end, outcome.stuck, outcome.failed);

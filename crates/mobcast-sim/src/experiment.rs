@@ -3,7 +3,7 @@
 
 use mobcast_proto::content::object::{Descriptor, FileMeta, ObjectKind};
 use mobcast_proto::content::piece_size::{PieceSizeInput, automatic_piece_size};
-use mobcast_proto::{BroadcastId, Duration, Time};
+use mobcast_proto::{BroadcastId, Duration, PieceIndex, Time};
 use mobcast_topology::{ClusterIndex, Scenario};
 
 use crate::network::{Network, NodeIndex, Settings as NetworkSettings, Stop};
@@ -176,7 +176,10 @@ impl<'a> Run<'a> {
                 }
             }
             Step::Change(change) => {
-                self.world.network.set_rate(change.link, change.rate_bytes_per_s).expect("scenarios name existing links");
+                self.world
+                    .network
+                    .set_rate(change.link, change.rate_bytes_per_s)
+                    .expect("scenarios name existing links");
             }
         }
     }
@@ -195,6 +198,16 @@ impl<'a> Run<'a> {
 
     fn is_stuck(&self) -> bool {
         self.world.network.now().since(self.world.last_progress()) > STUCK_AFTER
+    }
+
+    /// How far a node is, and what it has in mind for the first piece that it lacks.
+    fn explain(&self, node: usize) -> String {
+        let node = &self.world.machines[node].node;
+        let Some(state) = node.broadcast_state(self.broadcast) else { return "has not heard of it".into() };
+        let known = state.swarm().known();
+        let missing = (0..known).map(PieceIndex).find(|&piece| !state.swarm().have().contains(piece));
+        let why = missing.map(|piece| format!("{piece}: {}", state.explain(piece))).unwrap_or_default();
+        format!("{:?}; {why}", node.progress(self.broadcast))
     }
 
     fn outcome(self) -> Outcome {
@@ -219,7 +232,7 @@ impl<'a> Run<'a> {
         let stuck = (!self.over).then(|| {
             let missing = (0..complete.len())
                 .filter(|&i| complete[i].is_none() && world.network.is_running(NodeIndex(i as u32)))
-                .map(|i| format!("node {i}: {:?}", world.machines[i].node.progress(self.broadcast)));
+                .map(|i| format!("node {i}: {}", self.explain(i)));
             format!("at {:?}: {}", world.network.now(), missing.take(5).collect::<Vec<_>>().join("; "))
         });
         let pair = |from, to| world.network.pair_traffic(from, to).payload_bytes;

@@ -2,8 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-pub mod fluid;
 pub mod experiment;
+pub mod fluid;
 pub mod link;
 pub mod network;
 pub mod queue;

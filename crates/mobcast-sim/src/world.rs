@@ -5,7 +5,7 @@
 //! What is simplified: signing and verifying take no time; a dial takes two round trips (TCP and TLS); storing a piece
 //! takes [`Settings::store_time`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use mobcast_proto::content::Descriptor;
@@ -17,7 +17,8 @@ use mobcast_proto::node::{Node, NodeConfig};
 use mobcast_proto::random::{mix, mix2};
 use mobcast_proto::wire::Frame;
 use mobcast_proto::{
-    BroadcastId, ByteRange, ClusterId, Digest, Duration, GroupId, LinkId, NodeId, PieceIndex, PublicKey, Signature, Time,
+    BroadcastId, ByteRange, ClusterId, Digest, Duration, GroupId, LinkId, NodeId, PieceIndex, PublicKey, Signature,
+    Time,
 };
 use mobcast_topology::ClusterIndex;
 
@@ -61,6 +62,7 @@ impl Default for Settings {
 
 /// What the world schedules for itself.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "the fields are the arguments of the methods that handle them")]
 pub enum Due {
     /// A node's timer.
     Timer(NodeIndex),
@@ -129,7 +131,8 @@ pub struct Machine {
     flows: BTreeMap<LinkId, FlowId>,
     links: BTreeMap<FlowId, LinkId>,
     in_driver: BTreeMap<LinkId, Vec<Sending>>,
-    forged: BTreeMap<(BroadcastId, PieceIndex), bool>,
+    /// Chunks that hold wrong bytes, by where they start.
+    forged: BTreeSet<(BroadcastId, PieceIndex, u32)>,
     timer: Option<(Time, Token)>,
     source: Option<Source>,
     /// Grows when the machine stops, so that what was scheduled for it before is void.
@@ -236,7 +239,7 @@ impl World {
             flows: BTreeMap::new(),
             links: BTreeMap::new(),
             in_driver: BTreeMap::new(),
-            forged: BTreeMap::new(),
+            forged: BTreeSet::new(),
             timer: None,
             source: None,
             life: 0,
@@ -328,8 +331,11 @@ impl World {
                 machine.node.handle_frame(now, link, frame);
             }
             Message::Payload { broadcast, piece, range, forged } => {
+                let chunk = (broadcast, piece, range.start);
                 if forged {
-                    machine.forged.insert((broadcast, piece), true);
+                    machine.forged.insert(chunk);
+                } else {
+                    machine.forged.remove(&chunk);
                 }
                 machine.node.handle_payload(now, link, broadcast, piece, range);
             }
@@ -355,7 +361,9 @@ impl World {
         let matches = |part: &mut Sending| (part.broadcast, part.piece) == (broadcast, piece);
         for part in parts.extract_if(.., matches).collect::<Vec<_>>() {
             for tag in part.tags {
-                if self.network.cancel(flow, tag as u64) == Cancelled::Removed {
+                // What was delivered long ago may have left its tag to another message.
+                let same = matches!(&self.messages[tag], Some(Message::Payload { broadcast: b, piece: p, .. }) if (*b, *p) == (broadcast, piece));
+                if same && self.network.cancel(flow, tag as u64) == Cancelled::Removed {
                     self.messages[tag] = None;
                     self.free.push(tag);
                 }
@@ -408,7 +416,9 @@ impl World {
             return;
         }
         let machine = &mut self.machines[index.0 as usize];
-        if machine.forged.remove(&(broadcast, piece)).is_some() {
+        let before = machine.forged.len();
+        machine.forged.retain(|&(b, p, _)| (b, p) != (broadcast, piece));
+        if machine.forged.len() < before {
             machine.node.handle_wrong(now, broadcast, piece, true);
         } else {
             machine.node.handle_stored(now, broadcast, piece);
@@ -594,7 +604,14 @@ impl World {
         }
     }
 
-    fn transmit(&mut self, index: NodeIndex, link: LinkId, bytes: u32, message: Message, class: Class) -> Option<usize> {
+    fn transmit(
+        &mut self,
+        index: NodeIndex,
+        link: LinkId,
+        bytes: u32,
+        message: Message,
+        class: Class,
+    ) -> Option<usize> {
         let &flow = self.machines[index.0 as usize].flows.get(&link)?;
         let tag = self.free.pop().unwrap_or_else(|| {
             self.messages.push(None);
@@ -605,7 +622,14 @@ impl World {
         Some(tag)
     }
 
-    fn send_payload(&mut self, index: NodeIndex, link: LinkId, broadcast: BroadcastId, piece: PieceIndex, range: ByteRange) {
+    fn send_payload(
+        &mut self,
+        index: NodeIndex,
+        link: LinkId,
+        broadcast: BroadcastId,
+        piece: PieceIndex,
+        range: ByteRange,
+    ) {
         let machine = &mut self.machines[index.0 as usize];
         if !machine.flows.contains_key(&link) {
             return;

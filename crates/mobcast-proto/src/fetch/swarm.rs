@@ -81,6 +81,8 @@ pub struct Swarm {
     open: BTreeMap<PieceIndex, OpenPiece>,
     open_set: HaveSet,
     open_bytes: u64,
+    /// Pieces that were wrong with several contributors: the next try comes from one, who can be blamed.
+    suspect: HaveSet,
     traffic: Traffic,
     flush_at: Option<Time>,
     wake_at: Option<Time>,
@@ -116,6 +118,7 @@ impl Swarm {
             open: BTreeMap::new(),
             open_set: HaveSet::new(),
             open_bytes: 0,
+            suspect: HaveSet::new(),
             traffic: Traffic::default(),
             flush_at: None,
             wake_at: None,
@@ -214,6 +217,11 @@ impl Swarm {
         !self.have.contains(piece) && !self.open_set.contains(piece)
     }
 
+    /// Whether a piece has to come from one peer alone.
+    pub fn is_suspect(&self, piece: PieceIndex) -> bool {
+        self.suspect.contains(piece)
+    }
+
     /// Whether a peer may be asked for another piece: its window and the node's open pieces have room.
     pub fn has_room(&self, link: LinkId) -> bool {
         let within_limit = self.open_bytes + u64::from(self.piece_size) <= OPEN_PIECES_BYTES_MAX;
@@ -245,7 +253,8 @@ impl Swarm {
         }
         self.open_set.insert(piece);
         let Some(gap) = open.first_gap() else { return false };
-        if open.parts.iter().any(|part| part.peer == link) {
+        let alone = open.parts.is_empty() || !self.suspect.contains(piece);
+        if !alone || open.parts.iter().any(|part| part.peer == link) {
             return false;
         }
         let mark = peer.window.handle_request(self.now, gap.len());
@@ -445,7 +454,11 @@ impl Swarm {
     /// A piece was wrong: it is missing again. Returns who sent bytes of it.
     pub(crate) fn add_wrong(&mut self, piece: PieceIndex) -> Vec<LinkId> {
         self.cancel_all(piece);
-        self.close_open(piece).map(|open| open.contributors).unwrap_or_default()
+        let contributors = self.close_open(piece).map(|open| open.contributors).unwrap_or_default();
+        if contributors.len() > 1 {
+            self.suspect.insert(piece);
+        }
+        contributors
     }
 
     /// A peer will not serve a request.
@@ -538,7 +551,7 @@ impl Swarm {
         let part = &mut open.parts[at];
         let served = range.len().min(part.rest.len());
         part.rest.start += served;
-        peer.window.handle_bytes(served);
+        peer.window.handle_bytes(self.now, served);
         if part.rest.is_empty() {
             let mark = part.mark;
             open.parts.remove(at);
@@ -574,7 +587,7 @@ impl Swarm {
         }
         self.open_set.remove(piece);
         // Half a piece is worth keeping, but not so many of them that there is no room to ask for the other halves.
-        if open.is_empty() || self.open_bytes > OPEN_PIECES_BYTES_MAX / 2 {
+        if open.is_empty() || self.is_suspect(piece) || self.open_bytes > OPEN_PIECES_BYTES_MAX / 2 {
             self.close_open(piece);
         }
     }

@@ -29,6 +29,8 @@ pub struct Window {
     rtt_min: Option<Duration>,
     delivered: u64,
     outstanding: u64,
+    /// When bytes arrived last, or the first of those outstanding were requested.
+    alive_at: Time,
     samples: Vec<(Time, u64)>,
 }
 
@@ -40,12 +42,16 @@ impl Window {
 
     /// Bytes were requested.
     pub fn handle_request(&mut self, now: Time, bytes: u32) -> RequestMark {
+        if self.outstanding == 0 {
+            self.alive_at = now;
+        }
         self.outstanding += u64::from(bytes);
         RequestMark { sent_at: now, delivered: self.delivered }
     }
 
     /// Requested bytes have arrived.
-    pub fn handle_bytes(&mut self, bytes: u32) {
+    pub fn handle_bytes(&mut self, now: Time, bytes: u32) {
+        self.alive_at = now;
         self.delivered += u64::from(bytes);
         self.outstanding = self.outstanding.saturating_sub(u64::from(bytes));
     }
@@ -86,6 +92,11 @@ impl Window {
         self.rtt_min.unwrap_or(RTT_UNKNOWN)
     }
 
+    /// How long something has been outstanding without a byte arriving.
+    pub fn stalled_for(&self, now: Time) -> Duration {
+        if self.outstanding == 0 { Duration::ZERO } else { now.since(self.alive_at) }
+    }
+
     /// Bytes that should be outstanding.
     pub fn size(&self) -> u64 {
         (self.rtt_min().times(2) + SLACK).bytes_at(self.rate_bytes_per_s()).max(WINDOW_MIN)
@@ -122,7 +133,7 @@ mod tests {
             }
             let (arrival, mark) = in_flight.pop_front().expect("the window admits at least one request");
             now = arrival;
-            window.handle_bytes(REQUEST);
+            window.handle_bytes(now, REQUEST);
             window.handle_served(now, mark);
         }
         window
@@ -145,7 +156,7 @@ mod tests {
     fn old_samples_do_not_count() {
         let mut window = run(50_000_000, Duration::from_millis(20), Time(2_000_000_000));
         let mark = window.handle_request(Time(10_000_000_000), 100_000);
-        window.handle_bytes(100_000);
+        window.handle_bytes(Time(11_000_000_000), 100_000);
         window.handle_served(Time(11_000_000_000), mark);
         assert_eq!(window.rate_bytes_per_s(), 100_000);
     }

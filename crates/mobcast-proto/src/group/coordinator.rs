@@ -19,6 +19,8 @@ use crate::wire::frame::{Join, Leader, Refusal};
 const ADMISSION_INTERVAL: Duration = Duration::from_millis(20);
 /// Nodes admitted at once: 3,200 per second, each a certificate, two signatures and a few kilobytes.
 const ADMISSIONS_AT_ONCE: usize = 64;
+/// Members that must accuse another one before it loses its share.
+const ACCUSERS_MIN: usize = 2;
 /// When nobody was admitted for this long, links between clusters that were founded one after the other are completed:
 /// earlier, they would all lead to a cluster's first member.
 const COMPLETION_PAUSE: Duration = Duration::from_millis(200);
@@ -57,7 +59,7 @@ pub enum Decision {
     /// A member's view has changed.
     Assign {
         /// The view.
-        assignment: Assignment,
+        assignment: Box<Assignment>,
     },
 }
 
@@ -105,6 +107,7 @@ pub struct Coordinator {
     clusters: BTreeMap<ClusterId, Cluster>,
     graph: Graph,
     joining: BTreeMap<LinkId, Joining>,
+    accusers: BTreeMap<NodeId, BTreeSet<NodeId>>,
     admissible: VecDeque<(LinkId, Join, Place, String)>,
     admission_at: Option<Time>,
     last_admission: Option<Time>,
@@ -125,6 +128,7 @@ impl Coordinator {
             clusters: BTreeMap::new(),
             graph: Graph::default(),
             joining: BTreeMap::new(),
+            accusers: BTreeMap::new(),
             admissible: VecDeque::new(),
             admission_at: None,
             last_admission: None,
@@ -270,6 +274,24 @@ impl Coordinator {
         }
     }
 
+    /// A member accuses another one of breaking the protocol. One accuser may lie; of whom two accuse the share goes to
+    /// others.
+    pub fn handle_accused(&mut self, accuser: NodeId, node: NodeId) {
+        let Some(member) = self.members.get_mut(&node) else { return };
+        let accusers = self.accusers.entry(node).or_default();
+        if accusers.insert(accuser) && accusers.len() == ACCUSERS_MIN {
+            let (cluster, slots) = (member.info.cluster, std::mem::take(&mut member.slots));
+            self.changed.insert(node);
+            self.give_out(cluster, slots);
+            self.publish();
+        }
+    }
+
+    /// Whether a member may have a share.
+    fn is_trusted(&self, node: NodeId) -> bool {
+        self.accusers.get(&node).is_none_or(|accusers| accusers.len() < ACCUSERS_MIN)
+    }
+
     /// A member has the assignment of this epoch: if that is not the last one, it gets the last one again.
     pub fn renew(&mut self, node: NodeId, epoch: u32) {
         if self.members.get(&node).is_some_and(|member| member.epoch != epoch) {
@@ -406,7 +428,8 @@ impl Coordinator {
     /// Importers: members with a link to another cluster; all, while nobody has one.
     fn importers(&self, cluster: ClusterId) -> Vec<NodeId> {
         let members = &self.clusters[&cluster].members;
-        let linked: Vec<NodeId> = members.iter().copied().filter(|&n| self.graph.has_global(n)).collect();
+        let able = |&n: &NodeId| self.graph.has_global(n) && self.is_trusted(n);
+        let linked: Vec<NodeId> = members.iter().copied().filter(able).collect();
         if linked.is_empty() { members.clone() } else { linked }
     }
 
@@ -467,7 +490,7 @@ impl Coordinator {
             if let Some(member) = self.members.get_mut(&node) {
                 member.epoch += 1;
                 let assignment = self.assignment(node);
-                self.decisions.push_back(Decision::Assign { assignment });
+                self.decisions.push_back(Decision::Assign { assignment: Box::new(assignment) });
             }
         }
     }

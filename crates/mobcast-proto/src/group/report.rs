@@ -23,6 +23,11 @@ pub enum Report {
         /// The peer.
         node: NodeId,
     },
+    /// A peer was dropped because it broke the protocol.
+    Violation {
+        /// The peer.
+        node: NodeId,
+    },
     /// The node is done with a broadcast.
     Result(NodeResult),
     /// How far the node is, for those who watch.
@@ -107,6 +112,9 @@ impl Report {
             Report::Unreachable { node } => {
                 w.u8(2).node(*node);
             }
+            Report::Violation { node } => {
+                w.u8(5).node(*node);
+            }
             Report::Result(result) => {
                 w.u8(3);
                 result.write(w);
@@ -123,6 +131,7 @@ impl Report {
             1 => Ok(Report::Lost { node: r.node()? }),
             2 => Ok(Report::Unreachable { node: r.node()? }),
             3 => NodeResult::read(r).map(Report::Result),
+            5 => Ok(Report::Violation { node: r.node()? }),
             4 => Ok(Report::Progress { broadcast: r.broadcast()?, pieces: r.varint_u32("pieces")? }),
             value => Err(DecodeError::Unknown { what: "report", value: u64::from(value) }),
         }

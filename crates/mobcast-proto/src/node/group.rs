@@ -165,7 +165,9 @@ impl Node {
         let now = self.now;
         if self.membership.retry.is_some_and(|(at, _)| at <= now) {
             self.membership.retry = None;
-            self.dial_coordinator();
+            if self.assignment().is_none() || self.upward_link().is_none() {
+                self.dial_coordinator();
+            }
         }
         if self.membership.reports_at.is_some_and(|at| at <= now) {
             self.flush_reports();
@@ -307,7 +309,8 @@ impl Node {
     pub(super) fn ensure_links(&mut self) {
         for peer in self.membership.told() {
             let failures = self.membership.dial_failures.get(&peer.node).copied().unwrap_or(0);
-            if failures < DIALS_MAX && !self.has_link_to(peer.node) && !peer.addresses.is_empty() {
+            let wanted = failures < DIALS_MAX && !self.banned.contains(&peer.node);
+            if wanted && !self.has_link_to(peer.node) && !peer.addresses.is_empty() {
                 self.dial(Dial::Member { node: peer.node, addresses: peer.addresses });
             }
         }
@@ -483,11 +486,11 @@ impl Node {
                     let credential = Credential { group: self.config.group, node, key, expires_unix_s: 0 };
                     self.outputs.push_back(Output::Certify { credential });
                 }
-                Decision::Assign { assignment } if assignment.node == COORDINATOR => self.apply_assignment(assignment),
+                Decision::Assign { assignment } if assignment.node == COORDINATOR => self.apply_assignment(*assignment),
                 Decision::Assign { assignment } => {
                     let bytes = assignment.to_bytes();
                     let message = signed_message(SignatureDomain::Assignment, self.config.group, &bytes);
-                    let token = self.ask(Pending::SignAssignment(assignment));
+                    let token = self.ask(Pending::SignAssignment(*assignment));
                     self.outputs.push_back(Output::Sign { token, signer: Signer::Authority, message });
                 }
             }
@@ -566,6 +569,12 @@ impl Node {
             Report::Unreachable { node } => {
                 if let Some(coordinator) = &mut self.coordinator {
                     coordinator.handle_unreachable(from, node);
+                }
+                self.drain_coordinator();
+            }
+            Report::Violation { node } => {
+                if let Some(coordinator) = &mut self.coordinator {
+                    coordinator.handle_accused(from, node);
                 }
                 self.drain_coordinator();
             }

@@ -1,6 +1,7 @@
 //! Links of a node: coming up, going down, signs of life.
 
 use crate::flow::upload::Upload;
+use crate::group::report::Report;
 use crate::io::{CloseReason, Dial, Event, Output, PeerIdentity};
 use crate::limits::{LINKS_MAX, PING_INTERVAL, SILENCE_MAX};
 use crate::time::{Duration, Time};
@@ -134,6 +135,9 @@ impl Node {
         if self.id() == Some(node) {
             return Some(CloseReason::Violation("is this node itself".into()));
         }
+        if self.banned.contains(&node) {
+            return Some(CloseReason::Violation("was dropped before, for breaking the protocol".into()));
+        }
         let other = self.links.iter().find(|&(&id, state)| id != link && state.member() == Some(node));
         let Some((&other, state)) = other else {
             let up = self.links.values().filter(|state| state.member().is_some()).count();
@@ -154,7 +158,9 @@ impl Node {
         self.forget_link(link);
         match (state.member(), state.dial) {
             (_, Some(Dial::Join { .. })) => self.join_link_down(),
-            (Some(node), _) => self.member_link_down(node),
+            // The other one of two links between the same nodes may have taken over.
+            (Some(node), _) if self.link_to(node).is_none() => self.member_link_down(node),
+            (Some(_), _) => {}
             (None, Some(Dial::Member { node, .. })) => self.dial_failed(node),
             (None, None) => {
                 if let Some(coordinator) = &mut self.coordinator {
@@ -197,6 +203,8 @@ impl Node {
         self.event(Event::PeerDropped { node, reason: reason.clone() });
         self.close(link, reason);
         if let Some(node) = node {
+            self.banned.insert(node);
+            self.report(Report::Violation { node });
             self.member_link_down(node);
         }
     }

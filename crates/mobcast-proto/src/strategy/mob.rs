@@ -33,6 +33,8 @@ const TICK: Duration = Duration::from_millis(200);
 const STUCK_AFTER: Duration = Duration::from_secs(3);
 /// A steal that is not answered within this is forgotten.
 const STEAL_PATIENCE: Duration = Duration::from_secs(1);
+/// A peer that was asked and sends nothing for this long is asked in vain.
+const STALLED_AFTER: Duration = Duration::from_secs(5);
 /// Pieces stolen at a time, at most.
 const STEAL_MAX: u32 = 64;
 /// A requested piece changes hands only if that saves at least this.
@@ -248,6 +250,7 @@ impl Mob {
         }
         swarm.wake_at(swarm.now() + TICK);
         self.tell_backlog(swarm);
+        self.give_stalled_up(swarm);
         self.help_if_stuck(swarm);
         self.fill_all(swarm);
     }
@@ -292,10 +295,13 @@ impl Mob {
         }
     }
 
-    /// The first importer of a piece from the root's cluster: highest random weight (Thaler and Ravishankar, 1998).
-    fn designated(swarm: &Swarm, piece: PieceIndex) -> Option<ClusterId> {
+    /// How many clusters come before `own` in the order in which they may import a piece from the root's cluster: zero
+    /// for the designated one (highest random weight: Thaler and Ravishankar, 1998), so that also two clusters that
+    /// help a third one have different pieces to begin with.
+    fn turn(swarm: &Swarm, own: ClusterId, piece: PieceIndex) -> u64 {
+        let weight = |cluster: ClusterId| (mix2(u64::from(piece.0), u64::from(cluster.0) + 1), cluster);
         let others = swarm.standing.clusters.iter().filter(|&&c| c != swarm.standing.root_cluster);
-        others.copied().max_by_key(|cluster| mix2(u64::from(piece.0), u64::from(cluster.0) + 1))
+        others.filter(|&&cluster| weight(cluster) > weight(own)).count() as u64
     }
 }
 
@@ -339,16 +345,16 @@ impl Mob {
             if piece.0 < swarm.index_pieces() {
                 return 0;
             }
-            let mine = Mob::designated(swarm, piece) == Some(own);
-            let order = mix2(u64::from(piece.0), 0) >> 8;
+            let turn = Mob::turn(swarm, own, piece);
+            let order = mix2(u64::from(piece.0), 0) >> 16;
             let exported = || swarm.peers().filter(|(_, p)| !p.local && p.have.contains(piece)).count() as u64 - 1;
-            match (from_root, mine) {
+            match (from_root, turn) {
                 // Own pieces in order, then what no other cluster is known to have, from the far end.
-                (true, true) => order,
-                (true, false) => (1 + exported().min(100)) << 56 | ((u64::MAX >> 8) - order),
+                (true, 0) => order,
+                (true, _) => (1 + exported().min(100)) << 56 | turn.min(200) << 48 | ((u64::MAX >> 16) - order),
                 // What this cluster has to fetch from the root's may wait, the rest comes rarest first.
-                (false, false) => swarm_copies(swarm, piece),
-                (false, true) => 1 << 32 | swarm_copies(swarm, piece),
+                (false, 0) => 1 << 32 | swarm_copies(swarm, piece),
+                (false, _) => swarm_copies(swarm, piece),
             }
         };
         let candidates = |index: usize| self.todo.word(index) & peer.have.word(index);
@@ -388,6 +394,19 @@ impl Mob {
         }
     }
 
+    /// Takes back what was asked of peers that deliver nothing at all: others may have it.
+    fn give_stalled_up(&mut self, swarm: &mut Swarm) {
+        let now = swarm.now();
+        let stalled = |link: &LinkId| swarm.peer(*link).is_some_and(|p| p.window.stalled_for(now) >= STALLED_AFTER);
+        let parts = swarm.open().flat_map(|(piece, open)| open.parts.iter().map(move |part| (part.peer, piece)));
+        let late: Vec<(LinkId, PieceIndex)> = parts.filter(|(link, _)| stalled(link)).collect();
+        for (link, piece) in late {
+            swarm.cancel(link, piece);
+            self.moved.remove(piece);
+            self.consider(swarm, piece);
+        }
+    }
+
     /// Takes a piece over from a source that would need much longer. From a local peer the piece may come twice; a
     /// source in another cluster is asked only for the rest, after the first one was told to stop.
     fn take_over(&mut self, swarm: &mut Swarm, link: LinkId, local: bool) -> bool {
@@ -400,6 +419,7 @@ impl Mob {
             .filter(|(piece, open)| {
                 peer.have.contains(*piece)
                     && !self.moved.contains(*piece)
+                    && !swarm.is_suspect(*piece)
                     && !open.parts.is_empty()
                     && open.parts.len() < SOURCES_MAX
                     && open.parts.iter().all(|part| part.peer != link)

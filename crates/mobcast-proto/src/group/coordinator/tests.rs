@@ -1,1 +1,221 @@
+//! The coordinator's decisions: who is admitted where, with which peers and which share.
 
+use super::*;
+use crate::limits::{GLOBAL_PEERS_MAX, LOCAL_PEERS_MAX};
+use proptest::prelude::*;
+
+fn join(name: &str, cluster: Option<&str>) -> Join {
+    Join {
+        name: name.into(),
+        cluster: cluster.map(str::to_owned),
+        addresses: vec!["10.0.0.1:7077".parse().unwrap()],
+        key: PublicKey([1; 32]),
+    }
+}
+
+/// A coordinator with its clock, the assignments that it gave, and what else it decided.
+struct Group {
+    coordinator: Coordinator,
+    now: Time,
+    views: BTreeMap<NodeId, Assignment>,
+    admitted: BTreeMap<LinkId, (NodeId, String)>,
+    probes: BTreeMap<LinkId, Vec<ClusterId>>,
+    refused: Vec<LinkId>,
+}
+
+impl Group {
+    fn found() -> Group {
+        let addresses = vec!["10.0.0.1:7077".parse().unwrap()];
+        let coordinator = Coordinator::new("root".into(), Some("a".into()), addresses, PublicKey([0; 32]), 1);
+        let mut group = Group {
+            coordinator,
+            now: Time::ZERO,
+            views: BTreeMap::new(),
+            admitted: BTreeMap::new(),
+            probes: BTreeMap::new(),
+            refused: Vec::new(),
+        };
+        group.drain();
+        group
+    }
+
+    fn drain(&mut self) {
+        while let Some(decision) = self.coordinator.poll_decision() {
+            match decision {
+                Decision::Assign { assignment } => {
+                    let node = assignment.node;
+                    let before = self.views.insert(node, *assignment);
+                    assert!(before.is_none_or(|old| old.epoch < self.views[&node].epoch), "epochs grow");
+                }
+                Decision::Admit { link, node, reason, .. } => {
+                    self.admitted.insert(link, (node, reason));
+                }
+                Decision::Probe { link, leaders } => {
+                    self.probes.insert(link, leaders.iter().map(|leader| leader.cluster).collect());
+                }
+                Decision::Refuse { link, .. } => self.refused.push(link),
+            }
+        }
+    }
+
+    /// Lets everything that is due happen.
+    fn settle(&mut self) {
+        while let Some(at) = self.coordinator.timeout() {
+            self.now = self.now.max(at);
+            self.coordinator.handle_timeout(self.now);
+            self.drain();
+        }
+    }
+
+    fn join_all(&mut self, joins: impl IntoIterator<Item = Join>) {
+        for (i, join) in joins.into_iter().enumerate() {
+            let link = LinkId(1_000 + self.admitted.len() as u32 + i as u32);
+            self.coordinator.handle_join(self.now, link, join);
+        }
+        self.drain();
+        self.settle();
+    }
+
+    /// Checks what must hold of all views together.
+    fn check(&self) {
+        let members: Vec<NodeId> = self.coordinator.members().collect();
+        let mut shares: BTreeMap<ClusterId, usize> = BTreeMap::new();
+        for &node in &members {
+            let view = &self.views[&node];
+            *shares.entry(view.cluster).or_default() += view.slots.count();
+            assert!(view.local_peers.len() <= LOCAL_PEERS_MAX && view.global_peers.len() <= GLOBAL_PEERS_MAX);
+            let told = view.local_peers.iter().chain(&view.global_peers).chain(&view.parent);
+            assert!(told.clone().all(|peer| members.contains(&peer.node) && peer.node != node), "{node}");
+            assert!(view.local_peers.iter().all(|peer| peer.cluster == view.cluster));
+            assert!(view.global_peers.iter().all(|peer| peer.cluster != view.cluster));
+            let on_top = node == NodeId(0);
+            assert_eq!(view.parent.is_none(), on_top, "{node} has no place in the tree");
+            assert!(on_top || self.coordinator.path_to(node).last() == Some(&node));
+        }
+        for (cluster, slots) in shares {
+            assert_eq!(slots, SLOTS, "the slots of {cluster}");
+        }
+    }
+}
+
+#[test]
+fn named_clusters_share_their_slots_evenly_and_are_linked_with_each_other() {
+    let mut group = Group::found();
+    group.join_all((0..47).map(|i| join(&format!("n{i}"), Some(["a", "b", "c"][i % 3]))));
+    group.check();
+    assert_eq!(group.views.len(), 48);
+    for view in group.views.values() {
+        assert_eq!(view.clusters.len(), 3, "everybody knows all clusters");
+        assert_eq!(view.cluster_size, 16);
+        let count = view.slots.count();
+        assert!((SLOTS / 32..=SLOTS / 8).contains(&count), "{} has {count} slots", view.node);
+    }
+    for pair in [(0, 1), (0, 2), (1, 2)] {
+        let crosses = |view: &Assignment, peer: &PeerAddress| {
+            (view.cluster.0.min(peer.cluster.0), view.cluster.0.max(peer.cluster.0)) == pair
+        };
+        let links = group.views.values().flat_map(|v| v.global_peers.iter().filter(|p| crosses(v, p))).count();
+        assert!((16..=32).contains(&links), "{links} links between the clusters {pair:?}");
+    }
+    assert!(group.admitted.values().all(|(_, reason)| reason.contains("--cluster")));
+}
+
+#[test]
+fn a_root_alone_in_its_cluster_is_not_linked_to_everybody() {
+    let mut group = Group::found();
+    group.join_all((0..200).map(|i| join(&format!("n{i}"), Some("b"))));
+    group.check();
+    let root = NodeId(0);
+    let linked = group.views.values().filter(|v| v.global_peers.iter().any(|p| p.node == root)).count();
+    assert!(linked <= GLOBAL_PEERS_MAX, "{linked}");
+    let without_link = |v: &&Assignment| v.cluster != ClusterId(0) && v.global_peers.is_empty();
+    assert!(group.views.values().filter(without_link).all(|v| v.slots.count() == 0), "only importers have a share");
+}
+
+#[test]
+fn a_joining_node_measures_itself_against_leaders_and_joins_the_near_one() {
+    let mut group = Group::found();
+    group.join_all([join("far", Some("b"))]);
+    group.coordinator.handle_join(group.now, LinkId(1), join("n", None));
+    group.drain();
+    assert_eq!(group.probes[&LinkId(1)], [ClusterId(0), ClusterId(1)]);
+    let rtts = [(ClusterId(0), Some(20_000)), (ClusterId(1), Some(150))];
+    group.coordinator.handle_probed(group.now, LinkId(1), &rtts);
+    group.settle();
+    let (node, reason) = group.admitted[&LinkId(1)].clone();
+    assert_eq!(group.views[&node].cluster, ClusterId(1));
+    assert!(reason.contains("joined b: 150 µs away"), "{reason}");
+}
+
+#[test]
+fn two_far_nodes_that_come_together_found_one_cluster() {
+    let mut group = Group::found();
+    for link in [1, 2] {
+        group.coordinator.handle_join(group.now, LinkId(link), join("n", None));
+        group.drain();
+    }
+    group.coordinator.handle_probed(group.now, LinkId(1), &[(ClusterId(0), Some(20_000))]);
+    group.settle();
+    group.coordinator.handle_probed(group.now, LinkId(2), &[(ClusterId(0), Some(20_000))]);
+    group.drain();
+    assert_eq!(group.probes[&LinkId(2)], [ClusterId(1)], "it is asked about the cluster founded meanwhile");
+    group.coordinator.handle_probed(group.now, LinkId(2), &[(ClusterId(1), Some(100))]);
+    group.settle();
+    let clusters: Vec<ClusterId> =
+        [1, 2].iter().map(|&link| group.views[&group.admitted[&LinkId(link)].0].cluster).collect();
+    assert_eq!(clusters, [ClusterId(1), ClusterId(1)]);
+}
+
+#[test]
+fn a_member_whom_two_accuse_loses_its_share() {
+    let mut group = Group::found();
+    group.join_all((0..8).map(|i| join(&format!("n{i}"), Some("b"))));
+    let accused = NodeId(3);
+    assert!(group.views[&accused].slots.count() > 0);
+    group.coordinator.handle_accused(NodeId(4), accused);
+    group.coordinator.handle_accused(NodeId(4), accused);
+    group.drain();
+    assert!(group.views[&accused].slots.count() > 0, "one accuser is not enough");
+    group.coordinator.handle_accused(NodeId(5), accused);
+    group.drain();
+    assert_eq!(group.views[&accused].slots.count(), 0);
+    group.check();
+}
+
+#[test]
+fn nobody_is_admitted_to_a_group_that_closes() {
+    let mut group = Group::found();
+    group.coordinator.close();
+    group.join_all([join("late", Some("a"))]);
+    assert_eq!(group.refused.len(), 1);
+}
+
+proptest! {
+    #[test]
+    fn views_stay_consistent_whoever_comes_and_goes(
+        steps in proptest::collection::vec((any::<bool>(), 0usize..60, 0usize..4), 1..60)
+    ) {
+        let mut group = Group::found();
+        let mut orphans: BTreeSet<NodeId> = BTreeSet::new();
+        for (i, (comes, which, cluster)) in steps.into_iter().enumerate() {
+            if comes {
+                group.join_all([join(&format!("n{i}"), Some(["a", "b", "c", "d"][cluster]))]);
+            } else {
+                let members: Vec<NodeId> = group.coordinator.members().collect();
+                let node = members[which % members.len()];
+                group.coordinator.handle_lost(node);
+                group.drain();
+                group.settle();
+            }
+            orphans.extend(group.coordinator.members().filter(|&n| n != NodeId(0) && group.coordinator.path_to(n).is_empty()));
+            for node in std::mem::take(&mut orphans) {
+                group.coordinator.handle_orphan(node);
+                group.drain();
+            }
+            // Members that lost a parent or a peer were told.
+            let members: BTreeSet<NodeId> = group.coordinator.members().collect();
+            group.views.retain(|node, _| members.contains(node));
+            group.check();
+        }
+    }
+}
