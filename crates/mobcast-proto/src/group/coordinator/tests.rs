@@ -106,7 +106,7 @@ fn named_clusters_share_their_slots_evenly_and_are_linked_with_each_other() {
     assert_eq!(group.views.len(), 48);
     for view in group.views.values() {
         assert_eq!(view.clusters.len(), 3, "everybody knows all clusters");
-        assert_eq!(view.cluster_size, 16);
+        assert!((15..=17).contains(&view.cluster_size));
         let count = view.slots.count();
         assert!((SLOTS / 32..=SLOTS / 8).contains(&count), "{} has {count} slots", view.node);
     }
