@@ -3,12 +3,11 @@
 
 use std::collections::VecDeque;
 
+use crate::content::announcement::{Announcement, Whole};
 use crate::content::have::{HaveSet, Run};
 use crate::content::manifest::{Batch, Chain, End};
-use crate::content::object::Descriptor;
 use crate::content::slots::slot_of;
 use crate::fetch::swarm::Swarm;
-use crate::group::assignment::Credential;
 use crate::group::report::Traffic;
 use crate::io::Output;
 use crate::limits::{BATCH_HASHES_MAX, BATCH_INTERVAL};
@@ -27,21 +26,6 @@ const BATCH_PATIENCE: Duration = Duration::from_secs(1);
 /// Members whose slot a batch is not in leave it this long to the one whose it is, before they fetch it over a WAN
 /// link themselves.
 const BATCH_DEFERENCE: Duration = Duration::from_millis(100);
-
-/// The proof that a broadcast is the root's.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Announcement {
-    /// What is broadcast.
-    pub descriptor: Descriptor,
-    /// The root's cluster.
-    pub cluster: ClusterId,
-    /// The root's credential.
-    pub credential: Credential,
-    /// The authority's signature over the credential.
-    pub credential_signature: Signature,
-    /// The root's signature over broadcast, cluster and descriptor.
-    pub signature: Signature,
-}
 
 /// How far a broadcast is at a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -136,29 +120,16 @@ impl Broadcast {
 
     /// The frame that announces it.
     pub fn announce_frame(&self) -> Frame {
-        let Announcement { descriptor, cluster, credential, credential_signature, signature } =
-            self.announcement.clone();
-        Frame::Announce { broadcast: self.id, cluster, descriptor, credential, credential_signature, signature }
+        Frame::Announce { broadcast: self.id, announcement: Box::new(self.announcement.clone()) }
     }
 
     /// The frame that carries the whole object, once its only batch is known.
     pub fn whole_frame(&self) -> Option<Frame> {
         let data = self.whole.clone()?;
         let (batch, batch_signature) = self.batches.first().filter(|(batch, _)| batch.end.is_some())?.clone();
-        let Announcement { descriptor, cluster, credential, credential_signature, signature } =
-            self.announcement.clone();
-        let broadcast = self.id;
-        Some(Frame::Whole {
-            broadcast,
-            cluster,
-            descriptor,
-            credential,
-            credential_signature,
-            signature,
-            batch,
-            batch_signature,
-            data,
-        })
+        let announcement = self.announcement.clone();
+        let whole = Box::new(Whole { announcement, batch, batch_signature, data });
+        Some(Frame::Whole { broadcast: self.id, whole })
     }
 
     /// The books, for reading.

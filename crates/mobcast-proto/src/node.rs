@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
-use crate::broadcast::{Announcement, Broadcast};
+use crate::broadcast::Broadcast;
+use crate::content::announcement::Announcement;
 use crate::content::manifest::Batch;
 use crate::flow::upload::Uploads;
 use crate::group::assignment::{Assignment, Credential};

@@ -1,5 +1,6 @@
 //! What is broadcast: objects, their pieces, the manifest that proves them, and who has which.
 
+pub mod announcement;
 pub mod have;
 pub mod manifest;
 pub mod object;
@@ -7,4 +8,5 @@ pub mod piece_size;
 pub mod slots;
 pub mod tree;
 
+pub use announcement::{Announcement, Whole};
 pub use object::{Descriptor, FileMeta, ObjectKind};

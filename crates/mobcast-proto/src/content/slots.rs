@@ -11,12 +11,12 @@ const WORDS: usize = SLOTS / 64;
 /// A set of slots.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SlotSet {
-    words: [u64; WORDS],
+    words: Box<[u64; WORDS]>,
 }
 
 impl Default for SlotSet {
     fn default() -> Self {
-        SlotSet { words: [0; WORDS] }
+        SlotSet { words: Box::new([0; WORDS]) }
     }
 }
 
@@ -34,7 +34,7 @@ impl SlotSet {
 
     /// Every slot.
     pub fn all() -> SlotSet {
-        SlotSet { words: [u64::MAX; WORDS] }
+        SlotSet { words: Box::new([u64::MAX; WORDS]) }
     }
 
     /// Whether `slot` is in the set.
@@ -64,7 +64,7 @@ impl SlotSet {
 
     /// Adds the slots of `other`.
     pub fn union(&mut self, other: &SlotSet) {
-        self.words.iter_mut().zip(&other.words).for_each(|(a, b)| *a |= b);
+        self.words.iter_mut().zip(other.words.iter()).for_each(|(a, b)| *a |= b);
     }
 
     /// Moves up to `count` slots out of `self` and returns them.
@@ -100,7 +100,7 @@ impl SlotSet {
             1 => Ok(SlotSet::all()),
             2 => {
                 let mut set = SlotSet::none();
-                for word in &mut set.words {
+                for word in set.words.iter_mut() {
                     *word = r.u64()?;
                 }
                 Ok(set)

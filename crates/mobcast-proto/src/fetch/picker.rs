@@ -51,7 +51,9 @@ mod tests {
     #[test]
     fn the_lowest_score_wins_and_ties_are_broken_by_chance() {
         let mut set = HaveSet::new();
-        (0..200).for_each(|i| drop(set.insert(PieceIndex(i))));
+        for i in 0..200 {
+            set.insert(PieceIndex(i));
+        }
         let mut random = Random::new(1);
         let mut chosen = std::collections::BTreeSet::new();
         for _ in 0..200 {

@@ -134,7 +134,7 @@ impl Graph {
             && parent != NodeId(0)
             && vertex.dialable
             && vertex.children.len() < TREE_CHILDREN_MAX
-            && self.path_from_top(parent).first().is_some()
+            && !self.path_from_top(parent).is_empty()
             && !self.path_from_top(parent).contains(&node)
     }
 

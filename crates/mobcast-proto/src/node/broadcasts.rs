@@ -1,6 +1,7 @@
 //! A node's broadcasts: announcements and their verification, the frames of each, results, and the end.
 
-use crate::broadcast::{Announcement, Broadcast, Phase};
+use crate::broadcast::{Broadcast, Phase};
+use crate::content::announcement::{Announcement, WHOLE_BYTES_MAX, Whole};
 use crate::content::manifest::{Batch, SignatureDomain, signed_message};
 use crate::content::object::Descriptor;
 use crate::fetch::swarm::Standing;
@@ -9,9 +10,9 @@ use crate::group::report::{NodeResult, Report};
 use crate::io::{Check, CloseReason, Event, Failure, Output, Signer};
 use crate::limits::{BROADCASTS_MAX, SILENCE_MAX};
 use crate::time::{Duration, Time};
-use crate::units::{BroadcastId, ByteRange, ClusterId, Digest, LinkId, PieceIndex, Signature};
+use crate::units::{BroadcastId, ByteRange, Digest, LinkId, PieceIndex, Signature};
 use crate::wire::codec::Writer;
-use crate::wire::frame::{Frame, WHOLE_BYTES_MAX};
+use crate::wire::frame::Frame;
 
 use super::{Node, Pending, Unverified};
 
@@ -19,14 +20,6 @@ use super::{Node, Pending, Unverified};
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// An object that went down the tree in one frame is announced to all peers if it is not over by then.
 const WHOLE_PATIENCE: Duration = Duration::from_millis(500);
-
-/// What the root signs of its descriptor.
-fn descriptor_body(broadcast: BroadcastId, cluster: ClusterId, descriptor: &Descriptor) -> Vec<u8> {
-    let mut w = Writer::new();
-    w.broadcast(broadcast).cluster(cluster);
-    descriptor.write(&mut w);
-    w.into_bytes()
-}
 
 fn broadcast_body(broadcast: BroadcastId, text: &str) -> Vec<u8> {
     let mut w = Writer::new();
@@ -53,11 +46,7 @@ impl Node {
         let signature = Signature::default();
         let announcement = Announcement { descriptor, cluster, credential, credential_signature, signature };
         let seed = self.random.next_u64();
-        let message = signed_message(
-            SignatureDomain::Descriptor,
-            self.config.group,
-            &descriptor_body(id, cluster, &announcement.descriptor),
-        );
+        let message = signed_message(SignatureDomain::Descriptor, self.config.group, &announcement.body(id));
         let mut broadcast = Broadcast::new(now, id, announcement, strategy, true, seed);
         broadcast.whole = whole.filter(|data| data.len() as u64 <= WHOLE_BYTES_MAX);
         self.broadcasts.insert(id, broadcast);
@@ -175,7 +164,7 @@ impl Node {
         if self.broadcasts.len() + self.unverified.len() >= BROADCASTS_MAX {
             return;
         }
-        let Announcement { descriptor, cluster, credential, credential_signature, signature } = &announcement;
+        let credential = &announcement.credential;
         if credential.group != self.config.group || credential.node != id.root {
             let reason = CloseReason::Violation(format!("announced {id} with another node's credential"));
             return self.drop_peer(link, reason);
@@ -185,12 +174,12 @@ impl Node {
             Check {
                 key: None,
                 message: signed_message(SignatureDomain::Credential, group, &credential.to_bytes()),
-                signature: *credential_signature,
+                signature: announcement.credential_signature,
             },
             Check {
                 key: Some(credential.key),
-                message: signed_message(SignatureDomain::Descriptor, group, &descriptor_body(id, *cluster, descriptor)),
-                signature: *signature,
+                message: signed_message(SignatureDomain::Descriptor, group, &announcement.body(id)),
+                signature: announcement.signature,
             },
         ];
         if let Some((batch, batch_signature, _)) = &whole {
@@ -286,25 +275,12 @@ impl Node {
             Frame::Ping { token } => self.send(link, Frame::Pong { token }),
             Frame::Pong { token } => self.pong(link, token),
             Frame::Bye => self.member_leaves(link),
-            Frame::Assign { assignment, signature } => self.verify_assignment(assignment, signature),
+            Frame::Assign { assignment, signature } => self.verify_assignment(*assignment, signature),
             Frame::Routed { path, frame } => self.routed(path, frame),
             Frame::Reports { reports } => self.reports_from(link, reports),
-            Frame::Announce { broadcast, cluster, descriptor, credential, credential_signature, signature } => {
-                let announcement = Announcement { descriptor, cluster, credential, credential_signature, signature };
-                self.announced(link, broadcast, announcement, None);
-            }
-            Frame::Whole {
-                broadcast,
-                cluster,
-                descriptor,
-                credential,
-                credential_signature,
-                signature,
-                batch,
-                batch_signature,
-                data,
-            } => {
-                let announcement = Announcement { descriptor, cluster, credential, credential_signature, signature };
+            Frame::Announce { broadcast, announcement } => self.announced(link, broadcast, *announcement, None),
+            Frame::Whole { broadcast, whole } => {
+                let Whole { announcement, batch, batch_signature, data } = *whole;
                 self.announced(link, broadcast, announcement, Some((batch, batch_signature, data)));
             }
             Frame::Batch { batch, signature } => {

@@ -207,7 +207,7 @@ impl Node {
                 self.outputs.push_back(Output::Verify { token, checks });
             }
             Frame::Refuse { refusal } => self.event(Event::Refused { refusal }),
-            Frame::Assign { assignment, signature } => self.verify_assignment(assignment, signature),
+            Frame::Assign { assignment, signature } => self.verify_assignment(*assignment, signature),
             Frame::Ping { token } => self.send(link, Frame::Pong { token }),
             _ => {}
         }
@@ -435,20 +435,15 @@ impl Node {
 
     /// A frame on its way down the tree.
     pub(super) fn routed(&mut self, path: Vec<NodeId>, frame: Vec<u8>) {
-        match path.split_first() {
-            Some((&next, rest)) => {
-                if let Some(link) = self.link_to(next) {
-                    let frame = if rest.is_empty() {
-                        let Ok(frame) = Frame::decode(&frame) else { return };
-                        frame
-                    } else {
-                        Frame::Routed { path: rest.to_vec(), frame }
-                    };
-                    self.send(link, frame);
-                }
-            }
-            None => {}
-        }
+        let Some((&next, rest)) = path.split_first() else { return };
+        let Some(link) = self.link_to(next) else { return };
+        let frame = if rest.is_empty() {
+            let Ok(frame) = Frame::decode(&frame) else { return };
+            frame
+        } else {
+            Frame::Routed { path: rest.to_vec(), frame }
+        };
+        self.send(link, frame);
     }
 }
 
@@ -518,7 +513,7 @@ impl Node {
 
     pub(super) fn assignment_signed(&mut self, assignment: Assignment, signature: Signature) {
         let node = assignment.node;
-        self.send_to(node, Frame::Assign { assignment, signature });
+        self.send_to(node, Frame::Assign { assignment: Box::new(assignment), signature });
     }
 
     /// Sends a frame to any member: over a link of its own, or down the tree.

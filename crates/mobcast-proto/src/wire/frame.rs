@@ -3,9 +3,9 @@
 
 use std::net::SocketAddr;
 
+use crate::content::announcement::{Announcement, WHOLE_BYTES_MAX, Whole};
 use crate::content::have::{Run, read_runs, write_runs};
 use crate::content::manifest::Batch;
-use crate::content::object::Descriptor;
 use crate::group::assignment::{Assignment, Credential, read_addresses, write_addresses};
 use crate::group::report::SignedReport;
 use crate::limits::{ADDRESSES_MAX, FRAME_BYTES_MAX, NAME_BYTES_MAX, PROBES_MAX};
@@ -108,7 +108,7 @@ pub enum Frame {
     /// The coordinator gives a node its view of the group.
     Assign {
         /// The view.
-        assignment: Assignment,
+        assignment: Box<Assignment>,
         /// The authority's signature over it.
         signature: Signature,
     },
@@ -128,16 +128,8 @@ pub enum Frame {
     Announce {
         /// The broadcast.
         broadcast: BroadcastId,
-        /// The root's cluster.
-        cluster: ClusterId,
-        /// What is broadcast.
-        descriptor: Descriptor,
-        /// The root's credential.
-        credential: Credential,
-        /// The authority's signature over the credential.
-        credential_signature: Signature,
-        /// The root's signature over broadcast, cluster and descriptor.
-        signature: Signature,
+        /// What it is, with its proof.
+        announcement: Box<Announcement>,
     },
     /// A manifest batch.
     Batch {
@@ -196,22 +188,8 @@ pub enum Frame {
     Whole {
         /// The broadcast.
         broadcast: BroadcastId,
-        /// The root's cluster.
-        cluster: ClusterId,
-        /// What is broadcast.
-        descriptor: Descriptor,
-        /// The root's credential.
-        credential: Credential,
-        /// The authority's signature over the credential.
-        credential_signature: Signature,
-        /// The root's signature over broadcast, cluster and descriptor.
-        signature: Signature,
-        /// The only batch.
-        batch: Batch,
-        /// The root's signature over the batch.
-        batch_signature: Signature,
-        /// The object.
-        data: Vec<u8>,
+        /// All of it.
+        whole: Box<Whole>,
     },
     /// The root gives a broadcast up; flooded.
     Abort {
@@ -242,9 +220,6 @@ pub enum Frame {
     /// The sender is leaving on purpose.
     Bye,
 }
-
-/// Largest object that travels in a [`Frame::Whole`], bytes: a frame less two signatures, credential, descriptor.
-pub const WHOLE_BYTES_MAX: u64 = 60 << 10;
 
 /// Longest text of a reason, bytes.
 const TEXT_BYTES_MAX: usize = 1024;
@@ -343,10 +318,7 @@ impl Frame {
             Frame::Reports { reports } => {
                 w.list(reports, |w, report| report.write(w));
             }
-            Frame::Announce { broadcast, cluster, descriptor, credential, credential_signature, signature } => {
-                w.broadcast(*broadcast).cluster(*cluster);
-                write_announcement(w, descriptor, credential, credential_signature, signature);
-            }
+            Frame::Announce { broadcast, announcement } => announcement.write(w.broadcast(*broadcast)),
             Frame::Batch { batch, signature } => {
                 batch.write(w);
                 w.raw(&signature.0);
@@ -364,22 +336,7 @@ impl Frame {
                 w.broadcast(*broadcast).piece(*piece);
             }
             Frame::Strategy { broadcast, message } => message.write(w.broadcast(*broadcast)),
-            Frame::Whole {
-                broadcast,
-                cluster,
-                descriptor,
-                credential,
-                credential_signature,
-                signature,
-                batch,
-                batch_signature,
-                data,
-            } => {
-                w.broadcast(*broadcast).cluster(*cluster);
-                write_announcement(w, descriptor, credential, credential_signature, signature);
-                batch.write(w);
-                w.raw(&batch_signature.0).bytes(data);
-            }
+            Frame::Whole { broadcast, whole } => whole.write(w.broadcast(*broadcast)),
             Frame::Abort { broadcast, reason, signature } => {
                 w.broadcast(*broadcast).string(crate::text_within(reason, TEXT_BYTES_MAX)).raw(&signature.0);
             }
@@ -429,20 +386,13 @@ impl Frame {
                 reason: r.string("reason", TEXT_BYTES_MAX)?,
             },
             0x06 => Frame::Refuse { refusal: read_refusal(r)? },
-            0x07 => Frame::Assign { assignment: Assignment::read(r)?, signature: r.signature()? },
+            0x07 => Frame::Assign { assignment: Box::new(Assignment::read(r)?), signature: r.signature()? },
             0x08 => Frame::Routed {
                 path: r.list("steps of a path", PATH_MAX, Reader::node)?,
                 frame: r.bytes("routed frame", FRAME_BYTES_MAX)?.to_vec(),
             },
             0x09 => Frame::Reports { reports: r.list("reports", REPORTS_PER_FRAME, SignedReport::read)? },
-            0x10 => Frame::Announce {
-                broadcast: r.broadcast()?,
-                cluster: r.cluster()?,
-                descriptor: Descriptor::read(r)?,
-                credential: Credential::read(r)?,
-                credential_signature: r.signature()?,
-                signature: r.signature()?,
-            },
+            0x10 => Frame::Announce { broadcast: r.broadcast()?, announcement: Box::new(Announcement::read(r)?) },
             0x11 => Frame::Batch { batch: Batch::read(r)?, signature: r.signature()? },
             0x12 => Frame::WantBatches { broadcast: r.broadcast()?, from: r.u32()? },
             0x13 => Frame::Have { broadcast: r.broadcast()?, batches: r.varint_u32("batches")?, pieces: read_runs(r)? },
@@ -450,17 +400,7 @@ impl Frame {
             0x15 => Frame::Cancel { broadcast: r.broadcast()?, piece: r.piece()? },
             0x16 => Frame::Reject { broadcast: r.broadcast()?, piece: r.piece()? },
             0x17 => Frame::Strategy { broadcast: r.broadcast()?, message: StrategyMessage::read(r)? },
-            0x18 => Frame::Whole {
-                broadcast: r.broadcast()?,
-                cluster: r.cluster()?,
-                descriptor: Descriptor::read(r)?,
-                credential: Credential::read(r)?,
-                credential_signature: r.signature()?,
-                signature: r.signature()?,
-                batch: Batch::read(r)?,
-                batch_signature: r.signature()?,
-                data: r.bytes("object of one piece", WHOLE_BYTES_MAX as usize)?.to_vec(),
-            },
+            0x18 => Frame::Whole { broadcast: r.broadcast()?, whole: Box::new(Whole::read(r)?) },
             0x19 => Frame::Abort {
                 broadcast: r.broadcast()?,
                 reason: r.string("reason", TEXT_BYTES_MAX)?,
@@ -473,18 +413,6 @@ impl Frame {
             value => return Err(DecodeError::Unknown { what: "frame", value: u64::from(value) }),
         })
     }
-}
-
-fn write_announcement(
-    w: &mut Writer,
-    descriptor: &Descriptor,
-    credential: &Credential,
-    credential_signature: &Signature,
-    signature: &Signature,
-) {
-    descriptor.write(w);
-    credential.write(w);
-    w.raw(&credential_signature.0).raw(&signature.0);
 }
 
 fn read_hello(r: &mut Reader<'_>) -> Result<Hello, DecodeError> {

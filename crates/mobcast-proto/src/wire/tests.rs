@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::codec::{DecodeError, Reader};
-use super::frame::{Frame, Hello, Join, Leader, MAGIC, PROTOCOL_VERSION, Refusal, WHOLE_BYTES_MAX};
+use super::frame::{Frame, Hello, Join, Leader, MAGIC, PROTOCOL_VERSION, Refusal};
 use super::payload::{PAYLOAD_HEADER_BYTES, PAYLOAD_TYPE, PayloadHeader};
+use crate::content::announcement::{Announcement, WHOLE_BYTES_MAX, Whole};
 use crate::content::have::Run;
 use crate::content::manifest::{Batch, End};
 use crate::content::object::{Descriptor, FileMeta, ObjectKind};
@@ -99,8 +100,11 @@ fn assignment() -> Assignment {
 }
 
 fn announce(kind: ObjectKind) -> Frame {
-    Frame::Announce {
-        broadcast: BROADCAST,
+    Frame::Announce { broadcast: BROADCAST, announcement: Box::new(announcement(kind)) }
+}
+
+fn announcement(kind: ObjectKind) -> Announcement {
+    Announcement {
         cluster: ClusterId(2),
         descriptor: descriptor(kind),
         credential: credential(),
@@ -110,17 +114,13 @@ fn announce(kind: ObjectKind) -> Frame {
 }
 
 fn whole(bytes: usize) -> Frame {
-    Frame::Whole {
-        broadcast: BROADCAST,
-        cluster: ClusterId(2),
-        descriptor: descriptor(ObjectKind::Bytes),
-        credential: credential(),
-        credential_signature: SIGNATURE,
-        signature: SIGNATURE,
+    let whole = Whole {
+        announcement: announcement(ObjectKind::Bytes),
         batch: batch(1, true),
         batch_signature: SIGNATURE,
         data: vec![0x77; bytes],
-    }
+    };
+    Frame::Whole { broadcast: BROADCAST, whole: Box::new(whole) }
 }
 
 fn reports() -> Frame {
@@ -175,7 +175,7 @@ fn samples() -> Vec<Frame> {
         Frame::Refuse { refusal: Refusal::Full },
         Frame::Refuse { refusal: Refusal::Closing },
         Frame::Refuse { refusal: Refusal::Invalid },
-        Frame::Assign { assignment: assignment(), signature },
+        Frame::Assign { assignment: Box::new(assignment()), signature },
         Frame::Routed { path: vec![NodeId(1), NodeId(7)], frame: Frame::Bye.encode() },
         reports(),
         Frame::Batch { batch: batch(2, false), signature },

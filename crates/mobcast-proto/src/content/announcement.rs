@@ -1,0 +1,87 @@
+//! The proof that a broadcast is its root's: the description of the object with the signatures that bind it to the
+//! root and the root to the group. And a whole object of one piece with its proof, for those that travel in one frame.
+
+use crate::content::manifest::Batch;
+use crate::content::object::Descriptor;
+use crate::group::assignment::Credential;
+use crate::units::{BroadcastId, ClusterId, Signature};
+use crate::wire::codec::{DecodeError, Reader, Writer};
+
+/// Largest object that travels in one frame, bytes: a control frame less descriptor, credential and signatures.
+pub const WHOLE_BYTES_MAX: u64 = 60 << 10;
+
+/// What the root says of its object, and why it may be believed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Announcement {
+    /// The root's cluster.
+    pub cluster: ClusterId,
+    /// What is broadcast.
+    pub descriptor: Descriptor,
+    /// The root's credential.
+    pub credential: Credential,
+    /// The authority's signature over the credential.
+    pub credential_signature: Signature,
+    /// The root's signature over broadcast, cluster and descriptor.
+    pub signature: Signature,
+}
+
+/// An object of at most one piece: announcement, manifest and data together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Whole {
+    /// The announcement.
+    pub announcement: Announcement,
+    /// The only batch of the manifest.
+    pub batch: Batch,
+    /// The root's signature over the batch.
+    pub batch_signature: Signature,
+    /// The object.
+    pub data: Vec<u8>,
+}
+
+impl Announcement {
+    /// What the root signs.
+    pub fn body(&self, broadcast: BroadcastId) -> Vec<u8> {
+        let mut w = Writer::new();
+        w.broadcast(broadcast).cluster(self.cluster);
+        self.descriptor.write(&mut w);
+        w.into_bytes()
+    }
+
+    /// Writes the announcement.
+    pub fn write(&self, w: &mut Writer) {
+        w.cluster(self.cluster);
+        self.descriptor.write(w);
+        self.credential.write(w);
+        w.raw(&self.credential_signature.0).raw(&self.signature.0);
+    }
+
+    /// Reads what [`Announcement::write`] wrote.
+    pub fn read(r: &mut Reader<'_>) -> Result<Announcement, DecodeError> {
+        Ok(Announcement {
+            cluster: r.cluster()?,
+            descriptor: Descriptor::read(r)?,
+            credential: Credential::read(r)?,
+            credential_signature: r.signature()?,
+            signature: r.signature()?,
+        })
+    }
+}
+
+impl Whole {
+    /// Writes the object with its proof.
+    pub fn write(&self, w: &mut Writer) {
+        self.announcement.write(w);
+        self.batch.write(w);
+        w.raw(&self.batch_signature.0).bytes(&self.data);
+    }
+
+    /// Reads what [`Whole::write`] wrote.
+    pub fn read(r: &mut Reader<'_>) -> Result<Whole, DecodeError> {
+        Ok(Whole {
+            announcement: Announcement::read(r)?,
+            batch: Batch::read(r)?,
+            batch_signature: r.signature()?,
+            data: r.bytes("object of one piece", WHOLE_BYTES_MAX as usize)?.to_vec(),
+        })
+    }
+}
