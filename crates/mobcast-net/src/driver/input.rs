@@ -26,7 +26,7 @@ pub enum Input {
     /// A link has ended by itself.
     LinkDown { link: LinkId, end: LinkEnd },
     /// A frame has arrived.
-    Frame { link: LinkId, frame: Frame },
+    Frame { link: LinkId, frame: Box<Frame> },
     /// Payload is in its place.
     Payload { link: LinkId, broadcast: BroadcastId, piece: PieceIndex, range: ByteRange },
     /// A part of a piece was sent or given up.

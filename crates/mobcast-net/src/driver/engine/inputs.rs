@@ -18,7 +18,7 @@ impl Engine {
             Input::LinkDown { link, end } => self.link_down(link, end),
             Input::Frame { link, .. } | Input::Payload { link, .. } | Input::Sent { link }
                 if !self.links.contains_key(&link) => {}
-            Input::Frame { link, frame } => self.node.handle_frame(now, link, frame),
+            Input::Frame { link, frame } => self.node.handle_frame(now, link, *frame),
             Input::Payload { link, broadcast, piece, range } => {
                 self.node.handle_payload(now, link, broadcast, piece, range);
             }

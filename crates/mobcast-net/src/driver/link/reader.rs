@@ -33,7 +33,7 @@ pub struct Reader {
 }
 
 enum Item {
-    Frame(Frame),
+    Frame(Box<Frame>),
     Payload(PayloadHeader),
     Closed,
 }
@@ -126,7 +126,7 @@ impl Reader {
 
 async fn next_item(receiver: &mut Receiver) -> Result<Item, LinkEnd> {
     Ok(match receiver.next().await? {
-        Incoming::Frame(bytes) => Item::Frame(Frame::decode(bytes)?),
+        Incoming::Frame(bytes) => Item::Frame(Box::new(Frame::decode(bytes)?)),
         Incoming::Payload(header) => Item::Payload(header),
         Incoming::Closed => Item::Closed,
     })
