@@ -104,7 +104,10 @@ async fn join(source: &TicketSource, args: &RecvArgs, screen: &mut Screen) -> Ou
         let ticket = source.read(deadline, &mut |words| screen.say(words)).await?;
         let wait = deadline.saturating_duration_since(Instant::now());
         tokio::select! {
-            group = Group::join(&ticket, args.node.options(), wait) => return Ok(group?),
+            group = Group::join(&ticket, args.node.options(), wait) => match group.map_err(Failure::from) {
+                Err(failure) if failure.status == Status::NotAdmitted && !source.is_current(&ticket) => {}
+                decided => return decided,
+            },
             () = source.replaced(&ticket) => {}
         }
     }

@@ -76,14 +76,22 @@ impl TicketSource {
         text.parse().map_err(|error| Failure::new(Status::NotAdmitted, error))
     }
 
+    /// Whether the ticket could still be read from where it came from: a file of an earlier `send` is removed by the
+    /// next one.
+    pub fn is_current(&self, ticket: &Ticket) -> bool {
+        match self {
+            TicketSource::File(path) => ticket_in(path).is_some_and(|there| there == *ticket),
+            TicketSource::Text(_) | TicketSource::Stdin => true,
+        }
+    }
+
     /// Returns when the ticket is another one than `ticket`: `send` has been started anew. Never returns for what
     /// is not a file.
     pub async fn replaced(&self, ticket: &Ticket) {
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
             let TicketSource::File(path) = self else { continue };
-            let text = File::open(path).and_then(read_text).unwrap_or_default();
-            if text.parse::<Ticket>().is_ok_and(|other| other != *ticket) {
+            if ticket_in(path).is_some_and(|other| other != *ticket) {
                 return;
             }
         }
@@ -140,6 +148,20 @@ async fn wait_for(path: &Path, deadline: Instant, say: &mut impl FnMut(&str)) ->
                 return Err(Failure::new(Status::NotAdmitted, message));
             }
         }
+    }
+}
+
+/// The ticket in a file, if there is one.
+fn ticket_in(path: &Path) -> Option<Ticket> {
+    File::open(path).and_then(read_text).ok()?.parse().ok()
+}
+
+/// Removes the ticket file of an earlier `send`, before this one can be reached: whoever is refused with the old ticket
+/// then knows that another one will come.
+pub fn remove_stale(path: &Path) {
+    if ticket_in(path).is_some() {
+        // If it cannot be removed, it cannot be replaced either, which is reported then.
+        let _ = fs::remove_file(path);
     }
 }
 

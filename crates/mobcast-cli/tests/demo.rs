@@ -91,6 +91,6 @@ fn a_lost_process_is_named_and_ends_it() {
     let last = rustix::process::Pid::from_raw(*children_of(&demo).last().expect("four")).expect("a number");
     rustix::process::kill_process(last, Signal::KILL).expect("it is running");
     let ended = demo.ends_with(1);
-    assert!(ended.complaint().contains("node-04 failed"), "{}", ended.stderr);
+    assert!(ended.complaint().contains("node-04 failed: it was ended by signal 9"), "{}", ended.stderr);
     assert!(names(&experiment.path("tmp")).is_empty());
 }

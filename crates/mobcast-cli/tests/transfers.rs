@@ -88,6 +88,7 @@ fn a_ticket_file_left_from_an_earlier_run_is_overcome() {
     let send = experiment.send([source, "--receivers".as_ref(), "1".as_ref()]);
     early.succeeds();
     send.succeeds();
+    assert_eq!(fs::read(experiment.path("copy")).expect("there"), data(1_000));
 }
 
 #[test]

@@ -1,26 +1,29 @@
 //! The processes of a demonstration: started, watched, and ended by their process numbers.
+//!
+//! They are in process groups of their own, so that Ctrl-C reaches the demonstration alone, and ended without a word:
+//! what they would clean up lies in the demonstration's directory.
 
 use std::fs::File;
-use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
 use super::{Node, local};
 use crate::failure::{Failure, Outcome, Status};
 
-/// Set for the processes of a demonstration, which must not outlive it, even if it is killed.
+/// The process number of the demonstration, for its processes: they must not outlive it, even if it is killed.
 const END_WITH_PARENT: &str = "MOBCAST_END_WITH_PARENT";
-/// How long processes have to end after they were asked to, before they are killed.
-const END_MAX: Duration = Duration::from_secs(2);
 
 /// Called first in `main`: a process of a demonstration ends with it.
 pub fn end_with_parent() {
-    if std::env::var_os(END_WITH_PARENT).is_some() {
-        // Where the system has no such thing, the demonstration's own end has to do.
-        let _ = set_parent_process_death_signal(Some(Signal::TERM));
+    let Some(parent) = std::env::var(END_WITH_PARENT).ok().and_then(|number| number.parse().ok()) else { return };
+    // Where the system has no such thing, the demonstration's own end has to do.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    // It may have been killed before that.
+    if getppid() != Pid::from_raw(parent) {
+        std::process::exit(Status::Interrupted as i32);
     }
 }
 
@@ -82,7 +85,7 @@ impl Children {
             Ok(None) => true,
             Ok(Some(status)) if status.success() => false,
             ended => {
-                failure.get_or_insert(running.failure(ended.map(|status| status.and_then(|status| status.code()))));
+                failure.get_or_insert(running.failure(ended.ok().flatten()));
                 false
             }
         });
@@ -91,31 +94,31 @@ impl Children {
 }
 
 impl Running {
-    fn failure(&self, code: io::Result<Option<i32>>) -> Failure {
-        let status = match code {
-            Ok(Some(3)) => Status::NotAdmitted,
-            Ok(Some(4)) => Status::Incomplete,
-            Ok(Some(5)) => Status::LocalIo,
-            Ok(Some(130)) => Status::Interrupted,
+    fn failure(&self, ended: Option<ExitStatus>) -> Failure {
+        let status = match ended.and_then(|status| status.code()) {
+            Some(3) => Status::NotAdmitted,
+            Some(4) => Status::Incomplete,
+            Some(5) => Status::LocalIo,
+            Some(130) => Status::Interrupted,
             _ => Status::Failed,
         };
         let log = self.log.as_ref().and_then(|log| std::fs::read_to_string(log).ok()).unwrap_or_default();
-        let words = log.lines().rev().find(|line| !line.is_empty()).unwrap_or("see above");
+        let words = match (ended.and_then(|status| status.signal()), log.lines().last()) {
+            (Some(signal), _) => format!("it was ended by signal {signal}"),
+            (None, Some(line)) => line.strip_prefix("mobcast: ").unwrap_or(line).to_owned(),
+            (None, None) => "it told no reason".to_owned(),
+        };
         Failure::new(status, format_args!("{} failed: {words}", self.name))
     }
 }
 
 impl Drop for Children {
     fn drop(&mut self) {
-        for running in &self.running {
-            let _ = kill_process(Pid::from_child(&running.child), Signal::INT);
-        }
-        let deadline = Instant::now() + END_MAX;
         for running in &mut self.running {
-            while matches!(running.child.try_wait(), Ok(None)) && Instant::now() < deadline {
-                std::thread::sleep(Duration::from_millis(5));
-            }
+            // It fails for those that have ended already.
             let _ = running.child.kill();
+        }
+        for running in &mut self.running {
             let _ = running.child.wait();
         }
     }
@@ -132,7 +135,7 @@ fn command(node: &Node, subcommand: &str) -> Outcome<Command> {
             command.env_remove(variable);
         }
     }
-    command.env(END_WITH_PARENT, "1").stdin(Stdio::null());
+    command.env(END_WITH_PARENT, std::process::id().to_string()).stdin(Stdio::null()).process_group(0);
     command.args([subcommand, "--name", &node.name, "--cluster", &node.cluster, "--listen", &node.listen]);
     Ok(command)
 }

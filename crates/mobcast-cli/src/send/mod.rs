@@ -85,6 +85,7 @@ pub async fn run(args: SendArgs) -> Outcome {
     let mut interrupt = Interrupt::new()?;
     let mut screen = Screen::new(args.output.quiet);
     let source = source(&args.path)?;
+    args.ticket_file.as_deref().into_iter().for_each(ticket::remove_stale);
     let mut options = args.node.options();
     options.expires = args.expires;
     let group = Group::create(options).await?;

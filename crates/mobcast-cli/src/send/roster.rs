@@ -30,10 +30,15 @@ impl Roster {
         Roster { receivers: Vec::new(), wanted, wait, changed: now }
     }
 
-    /// These are the receivers at `now`, lost ones included.
+    /// These are the receivers at `now`. Whoever was there and is not any more was lost, even if it had not begun.
     pub fn observe(&mut self, receivers: &[NodeProgress], now: Instant) {
         let were = (self.receivers.len(), self.count(is_there));
-        self.receivers = receivers.to_vec();
+        let is_listed = |node| receivers.iter().any(|receiver| receiver.node == node);
+        self.receivers.retain(|receiver| !is_listed(receiver.node));
+        for vanished in self.receivers.iter_mut().filter(|receiver| receiver.state == NodeState::Receiving) {
+            vanished.state = NodeState::Lost;
+        }
+        self.receivers.extend_from_slice(receivers);
         if were != (self.receivers.len(), self.count(is_there)) {
             self.changed = now;
         }
@@ -177,6 +182,14 @@ mod tests {
         let failure = roster.verdict(lost + WAIT_AFTER_LOSS).expect("decided").expect_err("incomplete");
         assert_eq!(failure.status, Status::Incomplete);
         assert_eq!(failure.message, "1 of 2 receivers have everything; b was lost; start these again, with a new send");
+    }
+
+    #[test]
+    fn a_receiver_that_vanishes_was_lost() {
+        let (mut roster, start) = roster(Some(2), None, &[Receiving, Receiving]);
+        roster.observe(&receivers(&[Complete]), start);
+        let failure = roster.verdict(start + WAIT_AFTER_LOSS).expect("decided").expect_err("incomplete");
+        assert!(failure.message.contains("b was lost"), "{failure}");
     }
 
     #[test]
