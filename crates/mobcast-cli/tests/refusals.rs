@@ -157,7 +157,7 @@ fn a_forged_ticket_does_not_admit() {
     let other_authority = changed(&experiment, |ticket| ticket.authority.0[0] ^= 1);
     let other_group = changed(&experiment, |ticket| ticket.group.0[0] ^= 1);
     for ticket in [other_secret, other_authority, other_group] {
-        let ended = run(["recv".as_ref(), ticket.as_ref(), experiment.path("copy").as_os_str()]);
+        let ended = run(["recv".as_ref(), "--wait=5s".as_ref(), ticket.as_ref(), experiment.path("copy").as_os_str()]);
         assert_eq!(ended.code, 3, "{}", ended.stderr);
         assert!(!ended.complaint().contains(&ticket), "the ticket is a secret");
     }

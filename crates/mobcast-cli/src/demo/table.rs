@@ -35,10 +35,13 @@ struct Node {
 }
 
 impl Report {
-    /// Reads what `send --json` printed.
+    /// Reads what `send --json` printed, and puts the nodes in the order of their names.
     pub fn parse(text: &str) -> Outcome<Report> {
-        serde_json::from_str(text)
-            .map_err(|error| Failure::new(Status::Failed, format_args!("the sender's report cannot be read: {error}")))
+        let mut report: Report = serde_json::from_str(text).map_err(|error| {
+            Failure::new(Status::Failed, format_args!("the sender's report cannot be read: {error}"))
+        })?;
+        report.nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(report)
     }
 
     /// A line for each node, one for each receiving cluster, and the sum.
@@ -90,10 +93,10 @@ mod tests {
     fn the_table_has_a_line_for_each_node() {
         let text = r#"{"object_hash":"ab12","bytes":8000000,"seconds":0.5,"throughput_mb_s":16.0,"strategy":"mob",
             "pieces":8,"piece_size":1048576,"nodes":[
-            {"name":"node-02","cluster":"cluster-1","cluster_reason":"named","seconds":0.25,"bytes_in_wan":0,
-             "bytes_in_lan":8000000,"bytes_out_wan":4000000,"bytes_out_lan":0,"verified":true},
             {"name":"node-03","cluster":"cluster-2","cluster_reason":"named","seconds":0.5,"bytes_in_wan":8000000,
-             "bytes_in_lan":0,"bytes_out_wan":0,"bytes_out_lan":0,"verified":false}],
+             "bytes_in_lan":0,"bytes_out_wan":0,"bytes_out_lan":0,"verified":false},
+            {"name":"node-02","cluster":"cluster-1","cluster_reason":"named","seconds":0.25,"bytes_in_wan":0,
+             "bytes_in_lan":8000000,"bytes_out_wan":4000000,"bytes_out_lan":0,"verified":true}],
             "wan_copies":{"cluster-2":1.0}}"#;
         expect![[r#"
 
