@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use blake3::hazmat::HasherExt;
 use mobcast_proto::content::Descriptor;
 use mobcast_proto::content::manifest::{SignatureDomain, signed_message};
 use mobcast_proto::group::assignment::Credential;
@@ -100,6 +101,8 @@ struct Source {
     piece_size: u32,
     read: u64,
     hashed: u32,
+    /// The hash of the only piece, where its bytes are real.
+    real: Option<Digest>,
 }
 
 /// What a node's application has seen.
@@ -255,9 +258,10 @@ impl World {
     pub fn broadcast(&mut self, from: NodeIndex, descriptor: Descriptor, whole: Option<Vec<u8>>) -> BroadcastId {
         let now = self.network.now();
         let (length, piece_size) = (descriptor.length.unwrap_or(0), descriptor.piece_size);
+        let real = whole.as_ref().map(|data| Digest(blake3::Hasher::new().update(data).finalize_non_root()));
         let machine = &mut self.machines[from.0 as usize];
         let id = machine.node.broadcast(now, descriptor, whole).expect("the root is a member");
-        machine.source = Some(Source { broadcast: id, length, piece_size, read: 0, hashed: 0 });
+        machine.source = Some(Source { broadcast: id, length, piece_size, read: 0, hashed: 0, real });
         self.network.schedule(now, Due::Source(from));
         self.drain(from);
         id
@@ -439,9 +443,9 @@ impl World {
         let ended = source.read == source.length;
         let size = u64::from(source.piece_size);
         let pieces = if ended { source.length.div_ceil(size) } else { source.read / size } as u32;
-        let (broadcast, length) = (source.broadcast, source.length);
+        let (broadcast, length, real) = (source.broadcast, source.length, source.real);
         for piece in source.hashed..pieces {
-            machine.node.handle_hashed(now, broadcast, digest_of(piece));
+            machine.node.handle_hashed(now, broadcast, real.unwrap_or_else(|| digest_of(piece)));
         }
         source.hashed = pieces;
         if ended {

@@ -26,12 +26,6 @@ const ALLOWED: &[Allowed] = &[
         reason: "one arm for each frame, in the order of the format: read beside docs/wire-format.md",
     },
     Allowed {
-        path: "crates/mobcast-proto/src/wire/frame.rs",
-        function: Some("read"),
-        lines_max: 80,
-        reason: "one arm for each frame, in the order of the format: read beside docs/wire-format.md",
-    },
-    Allowed {
         path: "crates/mobcast-proto/src/node/broadcasts.rs",
         function: Some("member_frame"),
         lines_max: 80,

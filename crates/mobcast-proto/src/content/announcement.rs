@@ -1,10 +1,12 @@
 //! The proof that a broadcast is its root's: the description of the object with the signatures that bind it to the
 //! root and the root to the group. And a whole object of one piece with its proof, for those that travel in one frame.
 
+use blake3::hazmat::HasherExt;
+
 use crate::content::manifest::Batch;
 use crate::content::object::Descriptor;
 use crate::group::assignment::Credential;
-use crate::units::{BroadcastId, ClusterId, Signature};
+use crate::units::{BroadcastId, ClusterId, Digest, Signature};
 use crate::wire::codec::{DecodeError, Reader, Writer};
 
 /// Largest object that travels in one frame, bytes: a control frame less descriptor, credential and signatures.
@@ -68,6 +70,18 @@ impl Announcement {
 }
 
 impl Whole {
+    /// Whether the data is what its batch says. The batch's signature is the caller's business.
+    pub fn is_intact(&self) -> bool {
+        let subtree = || {
+            let mut hasher = blake3::Hasher::new();
+            hasher.update(&self.data);
+            Digest(hasher.finalize_non_root())
+        };
+        let hashes = if self.data.is_empty() { Vec::new() } else { vec![subtree()] };
+        let length = self.batch.end.map(|end| end.length);
+        length == Some(self.data.len() as u64) && hashes == self.batch.hashes
+    }
+
     /// Writes the object with its proof.
     pub fn write(&self, w: &mut Writer) {
         self.announcement.write(w);
@@ -83,5 +97,50 @@ impl Whole {
             batch_signature: r.signature()?,
             data: r.bytes("object of one piece", WHOLE_BYTES_MAX as usize)?.to_vec(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::manifest::End;
+    use crate::content::manifest::tests::descriptor;
+    use crate::units::PieceIndex;
+
+    fn whole(data: &[u8], signed: &[u8]) -> Whole {
+        let hashes = if signed.is_empty() {
+            Vec::new()
+        } else {
+            vec![Digest(blake3::Hasher::new().update(signed).finalize_non_root())]
+        };
+        Whole {
+            announcement: Announcement {
+                cluster: ClusterId(0),
+                descriptor: descriptor(signed.len() as u64, 16 << 10),
+                credential: Credential::default(),
+                credential_signature: Signature::default(),
+                signature: Signature::default(),
+            },
+            batch: Batch {
+                broadcast: BroadcastId::default(),
+                piece_size: 16 << 10,
+                first: PieceIndex(0),
+                previous: Digest::default(),
+                hashes,
+                end: Some(End { length: signed.len() as u64, object_hash: Digest::default() }),
+            },
+            batch_signature: Signature::default(),
+            data: data.to_vec(),
+        }
+    }
+
+    #[test]
+    fn only_the_data_that_was_signed_is_intact() {
+        assert!(whole(b"weights", b"weights").is_intact());
+        assert!(whole(b"", b"").is_intact());
+        assert!(!whole(b"Weights", b"weights").is_intact());
+        assert!(!whole(b"weight", b"weights").is_intact());
+        assert!(!whole(b"", b"weights").is_intact());
+        assert!(!whole(b"weights", b"").is_intact());
     }
 }

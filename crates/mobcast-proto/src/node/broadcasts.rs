@@ -279,6 +279,9 @@ impl Node {
             Frame::Routed { path, frame } => self.routed(path, frame),
             Frame::Reports { reports } => self.reports_from(link, reports),
             Frame::Announce { broadcast, announcement } => self.announced(link, broadcast, *announcement, None),
+            Frame::Whole { whole, .. } if !whole.is_intact() => {
+                self.drop_peer(link, CloseReason::Violation("sent an object that does not match its hash".into()));
+            }
             Frame::Whole { broadcast, whole } => {
                 let Whole { announcement, batch, batch_signature, data } = *whole;
                 self.announced(link, broadcast, announcement, Some((batch, batch_signature, data)));
