@@ -223,8 +223,9 @@ impl Node {
             Some(from) => self.pass_whole_on(id, from),
             None => self.flood_announcement(id),
         }
-        links.into_iter().for_each(|link| self.peer_knows(link, id));
+        // First of all outputs about it, so that the driver knows what the others speak of.
         self.event(Event::Announced { broadcast: id, descriptor });
+        links.into_iter().for_each(|link| self.peer_knows(link, id));
         self.with_broadcast(id, |_| {});
     }
 
@@ -276,7 +277,7 @@ impl Node {
             Frame::Pong { token } => self.pong(link, token),
             Frame::Bye => self.member_leaves(link),
             Frame::Assign { assignment, signature } => self.verify_assignment(*assignment, signature),
-            Frame::Routed { path, frame } => self.routed(path, frame),
+            Frame::Routed { path, frame } => self.routed(link, path, frame),
             Frame::Reports { reports } => self.reports_from(link, reports),
             Frame::Announce { broadcast, announcement } => self.announced(link, broadcast, *announcement, None),
             Frame::Whole { whole, .. } if !whole.is_intact() => {
