@@ -7,11 +7,11 @@ use mobcast_net::driver::{Driver, DriverError, DriverOptions};
 use mobcast_net::store::{ObjectSource, StoreError};
 use mobcast_proto::NodeId;
 use mobcast_proto::content::Descriptor;
+use mobcast_proto::content::announcement::WHOLE_BYTES_MAX;
 use mobcast_proto::content::object::ObjectKind;
 use mobcast_proto::content::piece_size::{PieceSizeInput, automatic_piece_size};
 use mobcast_proto::group::ticket::Ticket;
 use mobcast_proto::limits::{PIECE_SIZE_MAX, PIECE_SIZE_MIN, PIECES_MAX};
-use mobcast_proto::content::announcement::WHOLE_BYTES_MAX;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::timeout;
 

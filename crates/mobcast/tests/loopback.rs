@@ -148,9 +148,14 @@ async fn generated_data_is_verified_and_held_nowhere() {
     let (root, receivers) = group(&CLUSTERS).await;
     let source = Source::synthetic(30_000_001, 7);
     let mut broadcast = root.broadcast(source, BroadcastOptions::default()).await.expect("started");
-    for receiver in &receivers {
-        let mut received = receive(receiver, Sink::verify_only()).await.expect("accepted");
-        assert_eq!(within(received.complete()).await.expect("complete").bytes, 30_000_001);
+    let tasks: Vec<_> = receivers
+        .iter()
+        .cloned()
+        .map(|receiver| tokio::spawn(async move { receive(&receiver, Sink::verify_only()).await?.complete().await }))
+        .collect();
+    for task in tasks {
+        let completed = within(task).await.expect("no panic").expect("complete");
+        assert_eq!(completed.bytes, 30_000_001);
     }
     within(broadcast.released()).await.expect("released");
     drop(broadcast);

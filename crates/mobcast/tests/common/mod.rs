@@ -22,12 +22,20 @@ pub fn options(name: &str, cluster: &str) -> GroupOptions {
 
 /// A coordinator in cluster "a" and receivers in these clusters.
 pub async fn group(clusters: &[&str]) -> (Group, Vec<Group>) {
+    trace();
     let root = Group::create(options("root", "a")).await.expect("a group");
     let mut receivers = Vec::new();
     for (i, cluster) in clusters.iter().enumerate() {
         receivers.push(join(&root, &format!("receiver{i}"), cluster).await);
     }
     (root, receivers)
+}
+
+/// Shows what `RUST_LOG` asks for.
+pub fn trace() {
+    let filter = tracing_subscriber::EnvFilter::from_default_env();
+    // Another test may have been first.
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().try_init();
 }
 
 /// Joins a node to the group.

@@ -1,7 +1,7 @@
 //! Inputs: handed to the core, with the time, and then whatever it wants is carried out.
 
 use mobcast_proto::Duration;
-use tracing::{debug, warn};
+use tracing::{debug, trace, warn};
 
 use super::{Engine, Flow};
 use crate::driver::NodeView;
@@ -18,7 +18,10 @@ impl Engine {
             Input::LinkDown { link, end } => self.link_down(link, end),
             Input::Frame { link, .. } | Input::Payload { link, .. } | Input::Sent { link }
                 if !self.links.contains_key(&link) => {}
-            Input::Frame { link, frame } => self.node.handle_frame(now, link, *frame),
+            Input::Frame { link, frame } => {
+                trace!(%link, ?frame, "receive");
+                self.node.handle_frame(now, link, *frame);
+            }
             Input::Payload { link, broadcast, piece, range } => {
                 self.node.handle_payload(now, link, broadcast, piece, range);
             }

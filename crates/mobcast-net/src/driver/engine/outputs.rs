@@ -7,7 +7,7 @@ use mobcast_proto::group::assignment::Credential;
 use mobcast_proto::io::{Event, Output};
 use mobcast_proto::wire::Frame;
 use mobcast_proto::{BroadcastId, ByteRange, LinkId, PieceIndex};
-use tracing::{debug, info, warn};
+use tracing::{debug, info, trace, warn};
 
 use super::Engine;
 use crate::driver::Notice;
@@ -62,7 +62,7 @@ impl Engine {
                 match self.pieces.take_full(broadcast, piece) {
                     Some(full) => self.store(full),
                     // A chunk was passed over because another link was bringing it, and then did not.
-                    None => self.node.handle_wrong(now, broadcast, piece, false),
+                    None => self.not_whole(broadcast, piece),
                 }
             }
             Output::StorePiece { broadcast, piece, data } => match self.pieces.take_whole(broadcast, piece, data) {
@@ -76,6 +76,7 @@ impl Engine {
 
     fn send(&mut self, link: LinkId, frame: &Frame) {
         let Some(open) = self.links.get(&link) else { return };
+        trace!(%link, ?frame, "send");
         if let Err(waiting) = open.queue.push_frame(frame.encode()) {
             self.congested.push((link, waiting));
         }
@@ -94,6 +95,11 @@ impl Engine {
                 self.node.handle_sent(self.clock.now(), link);
             }
         }
+    }
+
+    fn not_whole(&mut self, broadcast: BroadcastId, piece: PieceIndex) {
+        debug!(%broadcast, %piece, "a piece is not whole and has to come again");
+        self.node.handle_wrong(self.clock.now(), broadcast, piece, false);
     }
 
     fn certify(&mut self, credential: Credential) {
