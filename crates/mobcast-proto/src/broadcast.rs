@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use crate::content::announcement::{Announcement, Whole};
-use crate::content::have::{HaveSet, Run};
+use crate::content::have::Run;
 use crate::content::manifest::{Batch, Chain, End};
 use crate::content::slots::slot_of;
 use crate::fetch::swarm::Swarm;
@@ -77,8 +77,6 @@ pub struct Broadcast {
     behind_since: Option<Time>,
     rooted: Option<Rooted>,
     arrived_at: Time,
-    /// Pieces complete and handed to the driver.
-    in_driver: HaveSet,
 }
 
 impl Broadcast {
@@ -114,7 +112,6 @@ impl Broadcast {
             behind_since: None,
             rooted: is_root.then(Rooted::default),
             arrived_at: now,
-            in_driver: HaveSet::new(),
         }
     }
 
@@ -277,7 +274,6 @@ impl Broadcast {
         self.arrived_at = now;
         let arrival = self.swarm.add_payload(link, piece, range);
         if arrival.complete {
-            self.in_driver.insert(piece);
             self.swarm.push_output(Output::VerifyPiece { broadcast: self.id, piece });
         }
         if arrival.room {
@@ -288,7 +284,6 @@ impl Broadcast {
     /// A piece is verified and stored. True if it was the last one.
     pub fn handle_stored(&mut self, now: Time, piece: PieceIndex) -> bool {
         self.swarm.set_now(now);
-        self.in_driver.remove(piece);
         if self.phase != Phase::Active || self.swarm.have().contains(piece) {
             return false;
         }
@@ -300,7 +295,6 @@ impl Broadcast {
     /// A piece did not match its hash. Returns who sent it.
     pub fn handle_wrong(&mut self, now: Time, piece: PieceIndex) -> Vec<LinkId> {
         self.swarm.set_now(now);
-        self.in_driver.remove(piece);
         let blamed = self.swarm.add_wrong(piece);
         self.tell_strategy(StrategyEvent::PieceWrong(piece));
         blamed

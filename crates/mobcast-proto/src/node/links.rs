@@ -111,7 +111,12 @@ impl Node {
                     return self.close(link, reason);
                 }
             }
-            PeerIdentity::Joiner => {}
+            PeerIdentity::Joiner => {
+                let joining = self.links.values().filter(|state| state.identity == Some(PeerIdentity::Joiner)).count();
+                if joining >= LINKS_SPARE {
+                    return self.close(link, CloseReason::Full);
+                }
+            }
         }
         let state = self.links.get_mut(&link).expect("looked up above");
         state.identity = Some(identity);

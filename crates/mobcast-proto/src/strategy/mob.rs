@@ -198,6 +198,8 @@ impl Mob {
                     self.fill(swarm, peer);
                 }
             }
+            // Work is shared within a cluster only.
+            _ if is_wan(swarm, peer) => {}
             StrategyMessage::Backlog { unrequested, rate_bytes_per_s } => {
                 self.backlogs.insert(peer, (*unrequested, *rate_bytes_per_s));
                 self.fill_global(swarm);

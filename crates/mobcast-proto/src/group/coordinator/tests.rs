@@ -183,6 +183,17 @@ fn a_member_whom_two_accuse_loses_its_share() {
 }
 
 #[test]
+fn a_link_admits_one_node() {
+    let mut group = Group::found();
+    group.join_all([join("one", Some("a"))]);
+    let link = *group.admitted.keys().next().unwrap();
+    group.coordinator.handle_join(group.now, link, join("two", Some("a")));
+    group.drain();
+    assert_eq!(group.refused, [link]);
+    assert_eq!(group.admitted.len(), 1);
+}
+
+#[test]
 fn nobody_is_admitted_to_a_group_that_closes() {
     let mut group = Group::found();
     group.coordinator.close();
