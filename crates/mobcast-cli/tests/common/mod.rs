@@ -115,11 +115,16 @@ pub struct Ended {
 
 impl Process {
     pub fn start(name: &str, command: &mut Command) -> Process {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
+        Process::start_into(name, command, Stdio::piped())
+    }
+
+    /// Starts a process whose standard output goes elsewhere, if `stdout` is not a pipe to the test.
+    pub fn start_into(name: &str, command: &mut Command, stdout: impl Into<Stdio>) -> Process {
+        let mut child = command.stdout(stdout).stderr(Stdio::piped()).spawn().expect("the command starts");
         let (stdout, stderr) = (Arc::new(Captured::default()), Arc::new(Captured::default()));
-        let out = Arc::clone(&stdout).read(child.stdout.take().expect("piped"));
-        let err = Arc::clone(&stderr).read(child.stderr.take().expect("piped"));
-        Process { name: name.to_owned(), child, stdout, stderr, readers: vec![out, err] }
+        let out = child.stdout.take().map(|from| Arc::clone(&stdout).read(from));
+        let err = child.stderr.take().map(|from| Arc::clone(&stderr).read(from));
+        Process { name: name.to_owned(), child, stdout, stderr, readers: out.into_iter().chain(err).collect() }
     }
 
     pub fn pid(&self) -> i32 {
