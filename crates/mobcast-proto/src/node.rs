@@ -23,6 +23,7 @@ use crate::units::{
 use crate::wire::frame::{Frame, Hello, PROTOCOL_VERSION};
 
 mod broadcasts;
+mod coordination;
 mod group;
 mod links;
 
@@ -95,7 +96,7 @@ pub struct Node {
     now: Time,
     membership: Membership,
     coordinator: Option<Coordinator>,
-    coordination: group::Coordination,
+    coordination: coordination::Coordination,
     links: BTreeMap<LinkId, Link>,
     next_link: u32,
     uploads: Uploads,
@@ -141,7 +142,7 @@ impl Node {
             now,
             membership: Membership::default(),
             coordinator: None,
-            coordination: group::Coordination::default(),
+            coordination: coordination::Coordination::default(),
             links: BTreeMap::new(),
             next_link: 0,
             uploads: Uploads::default(),

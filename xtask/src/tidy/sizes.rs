@@ -31,25 +31,6 @@ const ALLOWED: &[Allowed] = &[
         lines_max: 80,
         reason: "one arm for each frame, which only dispatches",
     },
-    Allowed {
-        path: "crates/mobcast-proto/src/fetch/swarm.rs",
-        function: None,
-        lines_max: 640,
-        reason: "the books of one broadcast: its maps are kept in step by the methods that change them together",
-    },
-    Allowed {
-        path: "crates/mobcast-proto/src/node/group.rs",
-        function: None,
-        lines_max: 700,
-        reason: "a member's and the coordinator's half of one conversation; the coordinator's hand-over decides where \
-                 the border between them is",
-    },
-    Allowed {
-        path: "crates/mobcast-sim/src/world.rs",
-        function: None,
-        lines_max: 700,
-        reason: "a driver: one method for each output of the core, all of them on the same state",
-    },
 ];
 
 /// Checks all sources. Functions in tests may be long: a test reads as an experiment, from top to bottom.

@@ -2,5 +2,6 @@
 //! [`picker`] chooses among pieces; strategies decide with both.
 
 pub mod open;
+pub mod peer;
 pub mod picker;
 pub mod swarm;

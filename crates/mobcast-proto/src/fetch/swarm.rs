@@ -1,63 +1,21 @@
 //! The books of one broadcast at one node: which pieces it has, which its peers have, what was asked of whom. A
 //! strategy reads them, and acts through the methods under "Actions".
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::content::have::{HaveSet, RUNS_PER_FRAME, Run, runs_of};
 use crate::content::manifest::End;
 use crate::content::object::{piece_count, piece_range};
-use crate::content::slots::SlotSet;
 use crate::fetch::open::{OpenPiece, Part};
-use crate::flow::window::Window;
+use crate::fetch::peer::{Standing, SwarmPeer};
 use crate::group::report::Traffic;
 use crate::io::Output;
-use crate::limits::{HAVE_INTERVAL, OPEN_PIECES_BYTES_MAX};
+use crate::limits::OPEN_PIECES_BYTES_MAX;
 use crate::random::Random;
 use crate::strategy::message::StrategyMessage;
-use crate::time::{Duration, Time};
+use crate::time::Time;
 use crate::units::{BroadcastId, ByteRange, ClusterId, LinkId, NodeId, PieceIndex};
 use crate::wire::frame::Frame;
-
-/// A few have-messages wait this long for company: a frame costs both ends more than the pieces in it.
-const HAVE_PATIENCE: Duration = HAVE_INTERVAL.times(3);
-/// As many as this have company enough, and go after [`HAVE_INTERVAL`].
-const HAVE_COMPANY: usize = 8;
-
-/// Where a node stands in the group, as far as a strategy needs it.
-#[derive(Clone, Debug, Default)]
-pub struct Standing {
-    /// The node.
-    pub node: NodeId,
-    /// Its cluster.
-    pub cluster: ClusterId,
-    /// The cluster of the broadcast's root.
-    pub root_cluster: ClusterId,
-    /// All clusters.
-    pub clusters: Vec<ClusterId>,
-    /// The node's share.
-    pub slots: SlotSet,
-}
-
-/// A peer in a broadcast.
-#[derive(Debug)]
-pub struct SwarmPeer {
-    /// The node.
-    pub node: NodeId,
-    /// Its cluster.
-    pub cluster: ClusterId,
-    /// Whether that is this node's cluster.
-    pub local: bool,
-    /// The pieces that it has, as it says.
-    pub have: HaveSet,
-    /// What was asked of it.
-    pub window: Window,
-    /// Manifest batches that it has.
-    pub batches: u32,
-    announced: HaveSet,
-    to_announce: BTreeSet<PieceIndex>,
-    batches_announced: u32,
-    flushed_at: Option<Time>,
-}
 
 /// One broadcast at one node.
 #[derive(Debug)]
@@ -346,19 +304,7 @@ impl Swarm {
     }
 
     pub(crate) fn add_peer(&mut self, link: LinkId, node: NodeId, cluster: ClusterId) {
-        let local = cluster == self.standing.cluster;
-        let peer = SwarmPeer {
-            node,
-            cluster,
-            local,
-            have: HaveSet::new(),
-            window: Window::default(),
-            batches: 0,
-            announced: HaveSet::new(),
-            to_announce: BTreeSet::new(),
-            batches_announced: 0,
-            flushed_at: None,
-        };
+        let peer = SwarmPeer::new(node, cluster, cluster == self.standing.cluster);
         self.peers.insert(link, peer);
     }
 
@@ -608,15 +554,4 @@ fn count_copy(copies: &mut Vec<u16>, piece: PieceIndex) {
         copies.resize(piece.as_usize() + 1, 0);
     }
     copies[piece.as_usize()] += 1;
-}
-
-impl SwarmPeer {
-    fn has_news(&self, batches: u32) -> bool {
-        !self.to_announce.is_empty() || (batches > self.batches_announced && batches > self.batches)
-    }
-
-    fn flush_due(&self, now: Time) -> Time {
-        let interval = if self.to_announce.len() >= HAVE_COMPANY { HAVE_INTERVAL } else { HAVE_PATIENCE };
-        self.flushed_at.map_or(now, |at| (at + interval).max(now))
-    }
 }

@@ -4,7 +4,7 @@ use crate::broadcast::{Broadcast, Phase};
 use crate::content::announcement::{Announcement, WHOLE_BYTES_MAX, Whole};
 use crate::content::manifest::{Batch, SignatureDomain, signed_message};
 use crate::content::object::Descriptor;
-use crate::fetch::swarm::Standing;
+use crate::fetch::peer::Standing;
 use crate::flow::upload::Upload;
 use crate::group::report::{NodeResult, Report};
 use crate::io::{Check, CloseReason, Event, Failure, Output, Signer};

@@ -1,0 +1,78 @@
+//! What a node knows of itself and of each peer, as far as a strategy needs it.
+
+use std::collections::BTreeSet;
+
+use crate::content::have::HaveSet;
+use crate::content::slots::SlotSet;
+use crate::flow::window::Window;
+use crate::limits::HAVE_INTERVAL;
+use crate::time::{Duration, Time};
+use crate::units::{ClusterId, NodeId, PieceIndex};
+
+/// A few have-messages wait this long for company: a frame costs both ends more than the pieces in it.
+const HAVE_PATIENCE: Duration = HAVE_INTERVAL.times(3);
+/// As many as this have company enough, and go after [`HAVE_INTERVAL`].
+const HAVE_COMPANY: usize = 8;
+
+/// Where a node stands in the group, as far as a strategy needs it.
+#[derive(Clone, Debug, Default)]
+pub struct Standing {
+    /// The node.
+    pub node: NodeId,
+    /// Its cluster.
+    pub cluster: ClusterId,
+    /// The cluster of the broadcast's root.
+    pub root_cluster: ClusterId,
+    /// All clusters.
+    pub clusters: Vec<ClusterId>,
+    /// The node's share.
+    pub slots: SlotSet,
+}
+
+/// A peer in a broadcast.
+#[derive(Debug)]
+pub struct SwarmPeer {
+    /// The node.
+    pub node: NodeId,
+    /// Its cluster.
+    pub cluster: ClusterId,
+    /// Whether that is this node's cluster.
+    pub local: bool,
+    /// The pieces that it has, as it says.
+    pub have: HaveSet,
+    /// What was asked of it.
+    pub window: Window,
+    /// Manifest batches that it has.
+    pub batches: u32,
+    pub(super) announced: HaveSet,
+    pub(super) to_announce: BTreeSet<PieceIndex>,
+    pub(super) batches_announced: u32,
+    pub(super) flushed_at: Option<Time>,
+}
+
+impl SwarmPeer {
+    /// A peer of which nothing is known but where it stands.
+    pub(super) fn new(node: NodeId, cluster: ClusterId, local: bool) -> SwarmPeer {
+        SwarmPeer {
+            node,
+            cluster,
+            local,
+            have: HaveSet::new(),
+            window: Window::default(),
+            batches: 0,
+            announced: HaveSet::new(),
+            to_announce: BTreeSet::new(),
+            batches_announced: 0,
+            flushed_at: None,
+        }
+    }
+
+    pub(super) fn has_news(&self, batches: u32) -> bool {
+        !self.to_announce.is_empty() || (batches > self.batches_announced && batches > self.batches)
+    }
+
+    pub(super) fn flush_due(&self, now: Time) -> Time {
+        let interval = if self.to_announce.len() >= HAVE_COMPANY { HAVE_INTERVAL } else { HAVE_PATIENCE };
+        self.flushed_at.map_or(now, |at| (at + interval).max(now))
+    }
+}

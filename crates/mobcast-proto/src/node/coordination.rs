@@ -1,0 +1,256 @@
+//! The coordinator's node: what becomes of the coordinator's decisions, and of the reports that reach it.
+
+use std::collections::BTreeMap;
+
+use crate::content::manifest::{SignatureDomain, signed_message};
+use crate::group::assignment::{Assignment, Credential};
+use crate::group::coordinator::Decision;
+use crate::group::report::{NodeResult, Report, SignedReport};
+use crate::io::{Check, CloseReason, Event, Output, Signer};
+use crate::limits::SILENCE_MAX;
+use crate::time::{Duration, Time};
+use crate::units::{BroadcastId, LinkId, NodeId, Signature};
+use crate::wire::frame::{Frame, Refusal};
+
+use super::group::COORDINATOR;
+use super::{Node, Pending};
+
+/// A member that is out of sight may come back over another place in the tree within this.
+const LOST_GRACE: Duration = Duration::from_secs(3);
+/// A node that was admitted and never took its place in the tree is given up.
+const READY_PATIENCE: Duration = SILENCE_MAX;
+
+/// What the coordinator's node keeps on top of the coordinator's own state.
+#[derive(Default)]
+pub(super) struct Coordination {
+    /// Nodes admitted and not in the tree yet.
+    joining: BTreeMap<NodeId, Joining>,
+    /// Members out of sight.
+    pub(super) missing: BTreeMap<NodeId, Time>,
+    /// Results of each broadcast, by node.
+    results: BTreeMap<BroadcastId, BTreeMap<NodeId, bool>>,
+    /// Receivers that must be complete before a broadcast is over.
+    receivers: BTreeMap<BroadcastId, u32>,
+    released: BTreeMap<BroadcastId, usize>,
+}
+
+struct Joining {
+    link: LinkId,
+    since: Time,
+    reason: String,
+    admitted: bool,
+    held: Vec<Frame>,
+}
+
+impl Node {
+    /// A frame of a node that is not a member.
+    pub(super) fn joiner_frame(&mut self, link: LinkId, frame: Frame) {
+        let now = self.now;
+        let Some(coordinator) = &mut self.coordinator else { return };
+        match frame {
+            Frame::Join(join) => coordinator.handle_join(now, link, join),
+            Frame::Probed { rtts_us } => coordinator.handle_probed(now, link, &rtts_us),
+            Frame::Ping { token } => self.send(link, Frame::Pong { token }),
+            Frame::Bye => {}
+            _ => {
+                self.send(link, Frame::Refuse { refusal: Refusal::Invalid });
+                self.drop_peer(link, CloseReason::Violation("sent a member's frame before it was admitted".into()));
+            }
+        }
+        if let Some(coordinator) = &mut self.coordinator {
+            coordinator.handle_timeout(now);
+        }
+        self.drain_coordinator();
+    }
+
+    pub(super) fn drain_coordinator(&mut self) {
+        while let Some(decision) = self.coordinator.as_mut().and_then(|coordinator| coordinator.poll_decision()) {
+            match decision {
+                Decision::Probe { link, leaders } => self.send(link, Frame::Probe { leaders }),
+                Decision::Refuse { link, refusal } => self.send(link, Frame::Refuse { refusal }),
+                Decision::Admit { link, node, key, reason } => {
+                    let joining = Joining { link, since: self.now, reason, admitted: false, held: Vec::new() };
+                    self.coordination.joining.insert(node, joining);
+                    let credential = Credential { group: self.config.group, node, key, expires_unix_s: 0 };
+                    self.outputs.push_back(Output::Certify { credential });
+                }
+                Decision::Assign { assignment } if assignment.node == COORDINATOR => self.apply_assignment(*assignment),
+                Decision::Assign { assignment } => {
+                    let bytes = assignment.to_bytes();
+                    let message = signed_message(SignatureDomain::Assignment, self.config.group, &bytes);
+                    let token = self.ask(Pending::SignAssignment(*assignment));
+                    self.outputs.push_back(Output::Sign { token, signer: Signer::Authority, message });
+                }
+            }
+        }
+    }
+
+    pub(super) fn certified(&mut self, credential: Credential, signature: Signature, certificate: Vec<u8>) {
+        let node = credential.node;
+        let Some(joining) = self.coordination.joining.get_mut(&node) else { return };
+        joining.admitted = true;
+        let (link, reason) = (joining.link, joining.reason.clone());
+        let held = std::mem::take(&mut joining.held);
+        self.send(link, Frame::Admit { credential, signature, certificate, reason: reason.clone() });
+        held.into_iter().for_each(|frame| self.send(link, frame));
+        if let Some((name, cluster)) = self.describe(node) {
+            self.event(Event::MemberJoined { node, name, cluster, reason });
+        }
+    }
+
+    fn describe(&self, node: NodeId) -> Option<(String, String)> {
+        let coordinator = self.coordinator.as_ref()?;
+        let member = coordinator.member(node)?;
+        Some((member.name.clone(), coordinator.cluster_name(member.cluster)))
+    }
+
+    pub(super) fn assignment_signed(&mut self, assignment: Assignment, signature: Signature) {
+        let node = assignment.node;
+        self.send_to(node, Frame::Assign { assignment: Box::new(assignment), signature });
+    }
+
+    /// Sends a frame to any member: over a link of its own, or down the tree.
+    fn send_to(&mut self, node: NodeId, frame: Frame) {
+        if let Some(link) = self.link_to(node) {
+            return self.send(link, frame);
+        }
+        if let Some(joining) = self.coordination.joining.get_mut(&node) {
+            if !joining.admitted {
+                return joining.held.push(frame);
+            }
+            let link = joining.link;
+            return self.send(link, frame);
+        }
+        let Some(path) = self.coordinator.as_ref().map(|coordinator| coordinator.path_to(node)) else { return };
+        if let Some((&first, rest)) = path.split_first()
+            && let Some(link) = self.link_to(first)
+        {
+            self.send(link, Frame::Routed { path: rest.to_vec(), frame: frame.encode() });
+        }
+    }
+
+    pub(super) fn verify_report(&mut self, report: SignedReport) {
+        let Some(member) = self.coordinator.as_ref().and_then(|c| c.member(report.from)) else { return };
+        let body = SignedReport::body(report.from, &report.report);
+        let message = signed_message(SignatureDomain::Report, self.config.group, &body);
+        let checks = vec![Check { key: Some(member.key), message, signature: report.signature }];
+        let token = self.ask(Pending::VerifyReport(report));
+        self.outputs.push_back(Output::Verify { token, checks });
+    }
+
+    pub(super) fn report_verified(&mut self, report: SignedReport, valid: bool) {
+        if valid {
+            self.handle_report(report.from, report.report);
+        }
+    }
+
+    pub(super) fn handle_report(&mut self, from: NodeId, report: Report) {
+        self.coordination.missing.remove(&from);
+        match report {
+            Report::Ready { epoch } => self.member_ready(from, epoch),
+            Report::Lost { node } => {
+                let known = self.coordinator.as_ref().is_some_and(|c| c.member(node).is_some());
+                if known && self.link_to(node).is_none() {
+                    self.coordination.missing.entry(node).or_insert(self.now);
+                }
+            }
+            Report::Unreachable { node } => {
+                if let Some(coordinator) = &mut self.coordinator {
+                    coordinator.handle_unreachable(from, node);
+                }
+                self.drain_coordinator();
+            }
+            Report::Violation { node } => {
+                if let Some(coordinator) = &mut self.coordinator {
+                    coordinator.handle_accused(from, node);
+                }
+                self.drain_coordinator();
+            }
+            Report::Result(result) => self.node_result(from, result),
+            Report::Progress { broadcast, pieces } => self.event(Event::Progress { broadcast, node: from, pieces }),
+        }
+    }
+
+    fn member_ready(&mut self, node: NodeId, epoch: u32) {
+        self.coordination.joining.remove(&node);
+        let direct = self.link_to(node).is_some() && self.membership.children.contains(&node);
+        let Some(coordinator) = &mut self.coordinator else { return };
+        // A node that turns to the coordinator although its place is elsewhere has lost its parent.
+        if direct && coordinator.path_to(node) != [node] {
+            coordinator.handle_orphan(node);
+        } else {
+            coordinator.renew(node, epoch);
+        }
+        self.drain_coordinator();
+    }
+
+    fn node_result(&mut self, from: NodeId, result: NodeResult) {
+        let broadcast = result.broadcast;
+        let (name, cluster) = self.describe(from).unwrap_or_else(|| (from.to_string(), String::new()));
+        let complete = result.outcome.is_ok();
+        self.coordination.results.entry(broadcast).or_default().insert(from, complete);
+        self.event(Event::Result { node: from, name, cluster, result });
+        self.release_if_over(broadcast);
+    }
+
+    /// Says how many receivers must be complete before a broadcast is over.
+    pub fn require_receivers(&mut self, now: Time, broadcast: BroadcastId, receivers: u32) {
+        self.set_now(now);
+        self.coordination.receivers.insert(broadcast, receivers);
+    }
+
+    /// A broadcast is over when the root has given out everything and every member has its result.
+    pub(super) fn release_if_over(&mut self, broadcast: BroadcastId) {
+        let Some(coordinator) = &self.coordinator else { return };
+        let Some(results) = self.coordination.results.get(&broadcast) else { return };
+        let complete = results.iter().filter(|&(node, &ok)| ok && *node != broadcast.root).count();
+        let required = self.coordination.receivers.get(&broadcast).copied().unwrap_or(1).max(1) as usize;
+        let all = coordinator.members().all(|node| node == broadcast.root || results.contains_key(&node));
+        let root_done = broadcast.root != COORDINATOR
+            || self.broadcasts.get(&broadcast).is_some_and(|b| b.phase == crate::broadcast::Phase::Complete);
+        let told = self.coordination.released.get(&broadcast).copied().unwrap_or(0);
+        if all && root_done && complete >= required && complete > told {
+            self.coordination.released.insert(broadcast, complete);
+            self.sign_release(broadcast);
+        }
+    }
+
+    /// Gives up members that stay out of sight, and admitted nodes that never took their place.
+    pub(super) fn look_after_members(&mut self) {
+        let now = self.now;
+        let late = self.coordination.joining.iter().filter(|(_, joining)| now.since(joining.since) >= READY_PATIENCE);
+        let missing = self.coordination.missing.iter().filter(|&(_, &since)| now.since(since) >= LOST_GRACE);
+        let lost: Vec<NodeId> = late.map(|(&n, _)| n).chain(missing.map(|(&n, _)| n)).collect();
+        for node in lost {
+            self.coordination.joining.remove(&node);
+            self.coordination.missing.remove(&node);
+            let described = self.describe(node);
+            let Some(coordinator) = &mut self.coordinator else { return };
+            if coordinator.handle_lost(node) {
+                let name = described.map(|(name, _)| name).unwrap_or_default();
+                self.event(Event::MemberLost { node, name });
+            }
+            self.drain_coordinator();
+            let broadcasts: Vec<BroadcastId> = self.coordination.results.keys().copied().collect();
+            broadcasts.into_iter().for_each(|broadcast| self.release_if_over(broadcast));
+        }
+    }
+
+    /// A member says that it leaves.
+    pub(super) fn member_leaves(&mut self, link: LinkId) {
+        let Some(node) = self.member_at(link) else { return };
+        if self.coordinator.is_some() && self.membership.children.contains(&node) {
+            // Waiting for its return is in vain.
+            self.coordination.missing.insert(node, Time::ZERO);
+        }
+        self.link_down(link);
+        self.look_after_members();
+    }
+
+    /// No node is admitted any more.
+    pub fn close_admission(&mut self) {
+        if let Some(coordinator) = &mut self.coordinator {
+            coordinator.close();
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! How nodes come to be linked: dials that take their time, and arrive or do not.
+
+use mobcast_proto::io::{Dial, PeerIdentity};
+use mobcast_proto::{Duration, LinkId, Time};
+
+use super::{Due, World, node_at};
+use crate::network::{FlowId, NodeIndex};
+
+impl World {
+    pub(super) fn dial(&mut self, from: NodeIndex, link: LinkId, dial: &Dial) {
+        let now = self.network.now();
+        let (addresses, joining) = match dial {
+            Dial::Join { addresses } => (addresses, true),
+            Dial::Member { addresses, .. } => (addresses, false),
+        };
+        let opened = self.machines[from.0 as usize].life;
+        let to = addresses.first().and_then(|&a| node_at(a)).filter(|to| (to.0 as usize) < self.machines.len());
+        let delay = to.and_then(|to| self.network.delay(from, to));
+        match (to, delay) {
+            (Some(to), Some(delay)) if self.network.is_running(to) => {
+                self.network.schedule(now + delay.times(3), Due::DialArrives { from, link, to, joining, opened });
+            }
+            _ => {
+                let at = now + delay.unwrap_or(Duration::from_millis(1)).times(2);
+                self.network.schedule(at, Due::DialDone { from, link, to: None, opened });
+            }
+        }
+    }
+
+    pub(super) fn dial_arrives(
+        &mut self,
+        now: Time,
+        from: NodeIndex,
+        link: LinkId,
+        to: NodeIndex,
+        joining: bool,
+        life: u32,
+    ) {
+        if !self.alive(from, life) {
+            return;
+        }
+        let Ok(flow) = self.network.open(from, to) else {
+            self.network.schedule(now, Due::DialDone { from, link, to: None, opened: life });
+            return;
+        };
+        let delay = self.network.delay(from, to).unwrap_or_default();
+        let done = Due::DialDone { from, link, to: Some((to, flow)), opened: life };
+        self.network.schedule(now + delay, done);
+        let hello = self.machines[from.0 as usize].node.hello(0);
+        let identity = match joining {
+            true => PeerIdentity::Joiner,
+            false => PeerIdentity::Member { node: hello.node, cluster: hello.cluster },
+        };
+        let machine = &mut self.machines[to.0 as usize];
+        let accepted = machine.node.accept_link(now, identity, &hello);
+        machine.flows.insert(accepted, flow.reverse());
+        machine.links.insert(flow.reverse(), accepted);
+        self.drain(to);
+    }
+
+    pub(super) fn dial_done(
+        &mut self,
+        now: Time,
+        from: NodeIndex,
+        link: LinkId,
+        to: Option<(NodeIndex, FlowId)>,
+        life: u32,
+    ) {
+        if !self.alive(from, life) {
+            return;
+        }
+        self.note(now, from, 5);
+        let hello = to.map(|(to, flow)| (self.machines[to.0 as usize].node.hello(0), flow));
+        let machine = &mut self.machines[from.0 as usize];
+        match hello {
+            Some((hello, flow)) => {
+                machine.flows.insert(link, flow);
+                machine.links.insert(flow, link);
+                let identity = PeerIdentity::Member { node: hello.node, cluster: hello.cluster };
+                machine.node.handle_link_up(now, link, identity, &hello);
+            }
+            None => machine.node.handle_link_down(now, link),
+        }
+        self.drain(from);
+    }
+}

@@ -1,0 +1,161 @@
+//! What a node wants done, and how it is done here.
+
+use mobcast_proto::content::manifest::{SignatureDomain, signed_message};
+use mobcast_proto::io::{Check, Event, Output, Signer};
+use mobcast_proto::{BroadcastId, ByteRange, Duration, LinkId, PieceIndex};
+
+use super::{AUTHORITY, CHUNK_OVERHEAD_BYTES, Due, FRAME_OVERHEAD_BYTES, Message, Sending, World, node_at, sign};
+use crate::link::Class;
+use crate::network::NodeIndex;
+
+impl World {
+    /// Does what a node wants done, until it wants nothing more, and sets its timer.
+    pub(super) fn drain(&mut self, index: NodeIndex) {
+        if !self.network.is_running(index) {
+            return;
+        }
+        while let Some(output) = self.machines[index.0 as usize].node.poll_output() {
+            self.carry_out(index, output);
+        }
+        if self.settings.check_every > 0 && self.steps.is_multiple_of(self.settings.check_every) {
+            self.machines[index.0 as usize].node.check_invariants();
+        }
+        let at = self.machines[index.0 as usize].node.poll_timeout().max(self.network.now());
+        let machine = &mut self.machines[index.0 as usize];
+        match machine.timer {
+            Some((set, _)) if set <= at => {}
+            other => {
+                if let Some((_, token)) = other {
+                    self.network.unschedule(token);
+                }
+                let token = self.network.schedule(at, Due::Timer(index));
+                self.machines[index.0 as usize].timer = Some((at, token));
+            }
+        }
+    }
+
+    fn carry_out(&mut self, index: NodeIndex, output: Output) {
+        let now = self.network.now();
+        let life = self.machines[index.0 as usize].life;
+        match output {
+            Output::Send { link, frame } => {
+                let bytes = frame.encode();
+                let size = bytes.len() as u32 + FRAME_OVERHEAD_BYTES;
+                self.transmit(index, link, size, Message::Frame(bytes), Class::Control);
+            }
+            Output::SendPayload { link, broadcast, piece, range } => {
+                self.send_payload(index, link, broadcast, piece, range);
+            }
+            Output::CancelPayload { link, broadcast, piece } => self.cancel_payload(index, link, broadcast, piece),
+            Output::DropPiece { .. } | Output::Hashes { .. } => {}
+            Output::Connect { link, dial } => self.dial(index, link, &dial),
+            Output::Close { link, .. } => {
+                let machine = &mut self.machines[index.0 as usize];
+                if let Some(flow) = machine.flows.remove(&link) {
+                    machine.links.remove(&flow);
+                    machine.in_driver.remove(&link);
+                    self.network.close(flow);
+                }
+            }
+            Output::Probe { cluster, addresses } => {
+                let to = addresses.first().and_then(|&a| node_at(a)).filter(|&to| self.network.is_running(to));
+                let rtt = to.and_then(|to| self.network.delay(index, to)).map(|delay| delay.times(2));
+                let at = now + rtt.unwrap_or(Duration::from_secs(2));
+                self.network.schedule(at, Due::Probed { node: index, cluster, rtt, opened: life });
+            }
+            Output::Sign { token, signer, message } => {
+                let key = match signer {
+                    Signer::Authority => AUTHORITY,
+                    Signer::Node => self.machines[index.0 as usize].key,
+                };
+                self.machines[index.0 as usize].node.handle_signed(now, token, sign(key, &message));
+            }
+            Output::Verify { token, checks } => {
+                let valid = |check: &Check| sign(check.key.unwrap_or(AUTHORITY), &check.message) == check.signature;
+                let all = checks.iter().all(valid);
+                self.machines[index.0 as usize].node.handle_verified(now, token, all);
+            }
+            Output::Certify { mut credential } => {
+                credential.expires_unix_s = u64::MAX;
+                let message = signed_message(SignatureDomain::Credential, self.group, &credential.to_bytes());
+                let signature = sign(AUTHORITY, &message);
+                self.machines[index.0 as usize].node.handle_certified(now, credential, signature, Vec::new());
+            }
+            Output::Identity { .. } => {}
+            Output::VerifyPiece { broadcast, piece } | Output::StorePiece { broadcast, piece, .. } => {
+                let at = now + self.settings.store_time;
+                self.network.schedule(at, Due::Stored { node: index, broadcast, piece, opened: life });
+            }
+            Output::Event(event) => self.event(index, event),
+        }
+    }
+
+    fn transmit(
+        &mut self,
+        index: NodeIndex,
+        link: LinkId,
+        bytes: u32,
+        message: Message,
+        class: Class,
+    ) -> Option<usize> {
+        let &flow = self.machines[index.0 as usize].flows.get(&link)?;
+        let tag = self.free.pop().unwrap_or_else(|| {
+            self.messages.push(None);
+            self.messages.len() - 1
+        });
+        self.messages[tag] = Some(message);
+        self.network.send(flow, bytes, tag as u64, class);
+        Some(tag)
+    }
+
+    fn send_payload(
+        &mut self,
+        index: NodeIndex,
+        link: LinkId,
+        broadcast: BroadcastId,
+        piece: PieceIndex,
+        range: ByteRange,
+    ) {
+        let machine = &mut self.machines[index.0 as usize];
+        if !machine.flows.contains_key(&link) {
+            return;
+        }
+        let forged = machine.malicious;
+        let mut tags = Vec::new();
+        let mut start = range.start;
+        while start < range.end {
+            let end = range.end.min(start + self.settings.chunk_bytes_max);
+            let chunk = ByteRange { start, end };
+            let message = Message::Payload { broadcast, piece, range: chunk, forged };
+            tags.extend(self.transmit(index, link, chunk.len() + CHUNK_OVERHEAD_BYTES, message, Class::Payload));
+            start = end;
+        }
+        let machine = &mut self.machines[index.0 as usize];
+        machine.in_driver.entry(link).or_default().push(Sending { broadcast, piece, tags });
+    }
+
+    fn event(&mut self, index: NodeIndex, event: Event) {
+        let now = self.network.now();
+        let machine = &mut self.machines[index.0 as usize];
+        match event {
+            Event::Announced { broadcast, .. } => machine.node.accept(now, broadcast),
+            Event::Complete { broadcast, .. } => {
+                machine.seen.complete.insert(broadcast, now);
+                self.completions += 1;
+                if machine.node.id() != Some(broadcast.root) {
+                    machine.node.confirm(now, broadcast);
+                }
+            }
+            Event::Failed { broadcast, failure } => {
+                machine.seen.failed.insert(broadcast, failure.to_string());
+            }
+            Event::Released { broadcast } => {
+                machine.seen.released.insert(broadcast, now);
+            }
+            Event::Admitted { reason, .. } => machine.seen.reason = reason,
+            Event::Assigned { cluster_name, .. } => machine.seen.cluster = cluster_name,
+            Event::PeerDropped { reason, .. } => machine.seen.dropped.push(reason.to_string()),
+            _ => {}
+        }
+    }
+}
