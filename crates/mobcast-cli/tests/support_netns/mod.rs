@@ -70,8 +70,8 @@ impl Lab {
         if let Some(reason) = obstacle(needs) {
             let test = std::thread::current().name().unwrap_or("a test").to_owned();
             assert!(std::env::var_os(REQUIRED).is_none(), "{REQUIRED} is set, but {reason}");
-            // Past the macros, whose output is not shown for tests that pass.
-            let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {reason}");
+            // Past the macros, whose output is not shown for tests that pass; and in one piece.
+            let _ = std::io::stderr().write_all(format!("SKIPPED {test}: {reason}\n").as_bytes());
             return None;
         }
         static REMOVAL: Once = Once::new();
