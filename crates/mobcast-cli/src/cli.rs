@@ -22,7 +22,8 @@ MOBCAST_LOG=info (or debug, or mobcast_net=trace) writes logs to standard error.
 ///
 /// On one machine: mobcast send FILE. It prints a ticket. On all the others: mobcast recv TICKET.
 #[derive(Parser, Debug)]
-#[command(name = "mobcast", version, args_override_self = true, styles = STYLES, after_help = EXIT_STATUS, max_term_width = 100)]
+#[command(name = "mobcast", version, styles = STYLES, after_help = EXIT_STATUS)]
+#[command(args_override_self = true, max_term_width = 100)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,

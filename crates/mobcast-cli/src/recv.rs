@@ -22,8 +22,8 @@ const ABORT_MAX: Duration = Duration::from_millis(100);
 
 /// Receive what a ticket gives access to
 ///
-/// Exits 0 when everything is verified and in its place and no other receiver needs this one. Ctrl-C before that removes
-/// what has arrived and exits 130; Ctrl-C when everything is in its place and others are still served exits 0.
+/// Exits 0 when everything is verified and in its place and no other receiver needs this one. Ctrl-C before that
+/// removes what has arrived and exits 130; Ctrl-C when everything is in its place and others are still served exits 0.
 ///
 /// A ticket is a secret, and a command line can be read by others on the same machine: @FILE, @- and MOBCAST_TICKET
 /// keep it.

@@ -109,8 +109,8 @@ fn read_text(from: impl Read) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Reads until what was read is a ticket, so that a terminal or a pipe need not be closed behind it; terminals and mails
-/// wrap lines.
+/// Reads until what was read is a ticket, so that a terminal or a pipe need not be closed behind it; terminals and
+/// mails wrap lines.
 fn read_lines(from: impl BufRead) -> io::Result<String> {
     let mut lines = from.take(TEXT_BYTES_MAX + 1);
     let mut text = String::new();

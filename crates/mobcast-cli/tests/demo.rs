@@ -26,8 +26,8 @@ fn four_nodes_in_two_clusters_get_the_same_bytes() {
     let nodes = report["nodes"].as_array().expect("nodes");
     assert!(nodes.len() >= 3 && nodes.iter().all(|node| node["verified"] == true), "{report}");
     let copies = report["wan_copies"]["cluster-2"].as_f64().expect("a number");
-    // The ideal is 1.000, and 1.02 what a demonstration of the usual size holds; a few pieces more of so small an object
-    // are a larger part.
+    // The ideal is 1.000, and 1.02 what a demonstration of the usual size holds; a few pieces more of so small an
+    // object are a larger part.
     assert!((1.0..=1.25).contains(&copies), "pieces are imported once: {report}");
     assert!(ended.stderr.contains("3 copies compared with the source: identical"), "{}", ended.stderr);
     assert!(ended.stderr.contains("cluster-2 imported 1.0"), "{}", ended.stderr);

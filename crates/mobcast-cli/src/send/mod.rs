@@ -38,7 +38,8 @@ const RELEASE_MAX: Duration = Duration::from_millis(500);
 /// somebody off.
 #[derive(Args, Debug)]
 pub struct SendArgs {
-    /// A file, directory or block device; - for standard input; synthetic:SIZE or synthetic:SIZE:SEED for generated data
+    /// A file, directory or block device; - for standard input; synthetic:SIZE or synthetic:SIZE:SEED for
+    /// generated data
     #[arg(value_name = "PATH|-|synthetic:SIZE[:SEED]")]
     path: OsString,
 
