@@ -419,11 +419,22 @@ impl Node {
         self.sign_next_batch(broadcast);
     }
 
-    /// The root's source has ended.
-    pub fn handle_source_end(&mut self, now: Time, broadcast: BroadcastId, length: u64, object_hash: Digest) {
+    /// The root's source has ended, after these last pieces. A short last piece must come by this call: until the
+    /// length is known, peers take every piece for a full one.
+    pub fn handle_source_end(
+        &mut self,
+        now: Time,
+        broadcast: BroadcastId,
+        last: Vec<Digest>,
+        length: u64,
+        object_hash: Digest,
+    ) {
         self.set_now(now);
         let end = crate::content::manifest::End { length, object_hash };
-        self.with_broadcast(broadcast, |b| b.handle_source_end(end));
+        self.with_broadcast(broadcast, |b| {
+            last.into_iter().for_each(|hash| b.handle_hashed(hash));
+            b.handle_source_end(end);
+        });
         self.sign_next_batch(broadcast);
     }
 }

@@ -452,7 +452,7 @@ impl World {
         source.hashed = pieces;
         if ended {
             machine.source = None;
-            machine.node.handle_source_end(now, broadcast, length, Digest([1; 32]));
+            machine.node.handle_source_end(now, broadcast, Vec::new(), length, Digest([1; 32]));
         } else {
             self.network.schedule(now + SOURCE_INTERVAL, Due::Source(index));
         }

@@ -117,11 +117,11 @@ impl DialError {
                 | HandshakeError::Expired
                 | HandshakeError::Untrusted(_)
                 | HandshakeError::PeerExpired
+                | HandshakeError::OtherNode(_)
                 | HandshakeError::OtherVersion { .. } => true,
                 HandshakeError::Timeout
                 | HandshakeError::NotMobcast
                 | HandshakeError::Closed
-                | HandshakeError::OtherNode(_)
                 | HandshakeError::NoCertificate
                 | HandshakeError::Tls(_)
                 | HandshakeError::Io(_) => false,

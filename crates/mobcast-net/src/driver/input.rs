@@ -40,7 +40,7 @@ pub enum Input {
     /// The root has read more pieces.
     Hashed { broadcast: BroadcastId, hashes: Vec<Digest> },
     /// The root has read everything, and found it unchanged.
-    SourceEnd { broadcast: BroadcastId, length: u64, object_hash: Digest },
+    SourceEnd { broadcast: BroadcastId, last: Vec<Digest>, length: u64, object_hash: Digest },
     /// A complete object is in its place, or cannot be put there.
     Finished { broadcast: BroadcastId, result: Result<Finished, StoreError> },
     /// A round trip was measured.

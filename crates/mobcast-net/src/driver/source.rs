@@ -35,13 +35,21 @@ pub struct SourceReader {
     pub stopped: Arc<AtomicBool>,
 }
 
+/// How a source ended.
+struct End {
+    /// Hashes that the core has not heard of.
+    last: Vec<Digest>,
+    length: u64,
+    object_hash: Digest,
+}
+
 impl SourceReader {
     /// Reads to the end. Blocks; for a thread of its own.
     pub fn run(self) {
         let end = self.read_all();
         let broadcast = self.broadcast;
         let last = match end {
-            Ok((length, object_hash)) => Input::SourceEnd { broadcast, length, object_hash },
+            Ok(End { last, length, object_hash }) => Input::SourceEnd { broadcast, last, length, object_hash },
             Err(StoreError::Stopped) if self.stopped.load(Ordering::Relaxed) => return,
             Err(error) => Input::StoreFailed { broadcast, error: Arc::new(error) },
         };
@@ -49,7 +57,7 @@ impl SourceReader {
         let _ = self.inputs.blocking_send(last);
     }
 
-    fn read_all(&self) -> Result<(u64, Digest), StoreError> {
+    fn read_all(&self) -> Result<End, StoreError> {
         let mut object = ObjectHasher::new();
         let mut buf = vec![0; STEP_BYTES];
         let (mut offset, mut untold, mut told_at) = (0, Vec::new(), None);
@@ -74,17 +82,20 @@ impl SourceReader {
             untold.push(hash.subtree);
             self.stats.add_stored(len);
             offset += len;
+            if len < u64::from(self.piece_size) {
+                // The last one: it is told of with the end, or peers would ask for a full piece.
+                break;
+            }
             let due = told_at.is_none_or(|at: Instant| at.elapsed() >= TELL_TIME);
             if due || untold.len() >= BATCH_HASHES_MAX {
                 self.tell(&mut untold)?;
                 told_at = Some(Instant::now());
             }
         }
-        self.tell(&mut untold)?;
         self.source.check_unchanged()?;
         self.stats.set_length(offset, self.piece_size);
         let object_hash = object.finish().expect("the first piece's root value was given with it");
-        Ok((offset, object_hash))
+        Ok(End { last: untold, length: offset, object_hash })
     }
 
     /// Bytes of the next piece, when all of it can be read; none at the end.

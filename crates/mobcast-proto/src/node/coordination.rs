@@ -221,30 +221,33 @@ impl Node {
         let late = self.coordination.joining.iter().filter(|(_, joining)| now.since(joining.since) >= READY_PATIENCE);
         let missing = self.coordination.missing.iter().filter(|&(_, &since)| now.since(since) >= LOST_GRACE);
         let lost: Vec<NodeId> = late.map(|(&n, _)| n).chain(missing.map(|(&n, _)| n)).collect();
-        for node in lost {
-            self.coordination.joining.remove(&node);
-            self.coordination.missing.remove(&node);
-            let described = self.describe(node);
-            let Some(coordinator) = &mut self.coordinator else { return };
-            if coordinator.handle_lost(node) {
-                let name = described.map(|(name, _)| name).unwrap_or_default();
-                self.event(Event::MemberLost { node, name });
-            }
-            self.drain_coordinator();
-            let broadcasts: Vec<BroadcastId> = self.coordination.results.keys().copied().collect();
-            broadcasts.into_iter().for_each(|broadcast| self.release_if_over(broadcast));
+        lost.into_iter().for_each(|node| self.lose_member(node));
+    }
+
+    /// Gives a member up: its work goes to others.
+    fn lose_member(&mut self, node: NodeId) {
+        self.coordination.joining.remove(&node);
+        self.coordination.missing.remove(&node);
+        let described = self.describe(node);
+        let Some(coordinator) = &mut self.coordinator else { return };
+        if coordinator.handle_lost(node) {
+            let name = described.map(|(name, _)| name).unwrap_or_default();
+            self.event(Event::MemberLost { node, name });
         }
+        self.drain_coordinator();
+        let broadcasts: Vec<BroadcastId> = self.coordination.results.keys().copied().collect();
+        broadcasts.into_iter().for_each(|broadcast| self.release_if_over(broadcast));
     }
 
     /// A member says that it leaves.
     pub(super) fn member_leaves(&mut self, link: LinkId) {
         let Some(node) = self.member_at(link) else { return };
-        if self.coordinator.is_some() && self.membership.children.contains(&node) {
-            // Waiting for its return is in vain.
-            self.coordination.missing.insert(node, Time::ZERO);
-        }
+        let was_child = self.coordinator.is_some() && self.membership.children.contains(&node);
         self.link_down(link);
-        self.look_after_members();
+        if was_child {
+            // It will not come back over another place in the tree.
+            self.lose_member(node);
+        }
     }
 
     /// No node is admitted any more.

@@ -381,7 +381,7 @@ impl Node {
         }
     }
 
-    fn flush_reports(&mut self) {
+    pub(super) fn flush_reports(&mut self) {
         self.membership.reports_at = None;
         let Some(link) = self.upward_link() else { return };
         self.membership.reports_flushed = Some(self.now);

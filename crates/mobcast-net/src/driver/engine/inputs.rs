@@ -40,8 +40,8 @@ impl Engine {
             Input::Hashed { broadcast, hashes } => {
                 hashes.into_iter().for_each(|hash| self.node.handle_hashed(now, broadcast, hash));
             }
-            Input::SourceEnd { broadcast, length, object_hash } => {
-                self.node.handle_source_end(now, broadcast, length, object_hash);
+            Input::SourceEnd { broadcast, last, length, object_hash } => {
+                self.node.handle_source_end(now, broadcast, last, length, object_hash);
             }
             Input::Finished { broadcast, result } => self.finished(broadcast, result),
             Input::Probed { cluster, rtt } => {
