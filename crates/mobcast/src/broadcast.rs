@@ -306,7 +306,9 @@ impl Broadcast {
             let report = match entry.result {
                 Some(result) => {
                     let seconds = Duration::from_micros(result.elapsed_us).as_secs_f64();
-                    node_report(&member.info, seconds, result.traffic, result.outcome.err())
+                    // A result is of the moment it was made; what this node has sent since, it knows itself.
+                    let traffic = if node == own.id { self.own_traffic().await } else { result.traffic };
+                    node_report(&member.info, seconds, traffic, result.outcome.err())
                 }
                 None if node == own.id => self.own_report(&own).await,
                 None if member.lost => {
@@ -320,13 +322,16 @@ impl Broadcast {
     }
 
     async fn own_report(&self, own: &NodeInfo) -> NodeReport {
-        let traffic = self.group.driver.handle().view(self.id()).await.traffic;
         let failure = match &self.transfer.outcome.borrow().completed {
             Some(Ok(_)) => None,
             Some(Err(error)) => Some(error.to_string()),
             None => Some("not complete yet".into()),
         };
-        node_report(own, self.transfer.elapsed().as_secs_f64(), traffic, failure)
+        node_report(own, self.transfer.elapsed().as_secs_f64(), self.own_traffic().await, failure)
+    }
+
+    async fn own_traffic(&self) -> Traffic {
+        self.group.driver.handle().view(self.id()).await.traffic
     }
 }
 

@@ -16,7 +16,7 @@ pub enum Error {
     #[error("not admitted: {0}")]
     NotAdmitted(String),
     /// The coordinator does not answer.
-    #[error("the coordinator could not be reached within {} s: {reason}", wait.as_secs())]
+    #[error("the coordinator could not be reached within {} s: {reason}", wait.as_secs_f64().ceil())]
     Unreachable {
         /// How long it was tried.
         wait: Duration,

@@ -75,7 +75,7 @@ impl Group {
             Err(_) => {
                 let reason = match &*group.inner.state.standing.borrow() {
                     Standing::Joining(Some(reason)) => reason.clone(),
-                    _ => "it did not admit this node in time; give it longer".into(),
+                    _ => "it did not answer in that time; give it longer, or check that no firewall is between".into(),
                 };
                 Err(Error::Unreachable { wait, reason })
             }

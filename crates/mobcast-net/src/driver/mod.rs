@@ -6,17 +6,17 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`engine`] | the task that owns the node: inputs in, outputs carried out, the end |
-//! | [`dial`], [`listen`] | from addresses and connections to links: TCP, TLS, greeting |
-//! | [`link`] | one link: reading, writing, what waits to be written |
-//! | [`pieces`], [`buffers`] | payload on its way in: from the socket to its place, verified, stored |
-//! | [`source`] | the root's source: read once, hashed |
-//! | [`keys`] | signing, verifying, certifying |
-//! | [`rate`] | sizes of chunks, the limit of the user |
-//! | [`workers`], [`drain`] | threads that may block |
-//! | [`stats`] | counters for those who watch |
+//! | `engine` | the task that owns the node: inputs in, outputs carried out, the end |
+//! | `dial`, `listen` | from addresses and connections to links: TCP, TLS, greeting |
+//! | `link` | one link: reading, writing, what waits to be written |
+//! | `pieces`, `buffers` | payload on its way in: from the socket to its place, verified, stored |
+//! | `source` | the root's source: read once, hashed |
+//! | `keys` | signing, verifying, certifying |
+//! | `rate` | sizes of chunks, the limit of the user |
+//! | `workers`, `drain` | threads that may block |
+//! | `stats` | counters for those who watch |
 //!
-//! Memory: open pieces, bounded by the core and once more by [`pieces`]; one span of 256 KiB for each link that sends
+//! Memory: open pieces, bounded by the core and once more by `pieces`; one span of 256 KiB for each link that sends
 //! and 16 more; 128 KiB for each link that receives; control frames, at most 4 MiB for a peer that does not read.
 
 mod buffers;
