@@ -66,6 +66,8 @@ fn a_file_reaches_two_other_machines() {
         let imported = node(&report, name)["bytes_in_lan"].as_u64().expect("a number");
         assert!((size..size + size / 4).contains(&imported), "each byte once, and little twice: {report}");
     }
+    let exported = node(&report, "root")["bytes_out_lan"].as_u64().expect("a number");
+    assert!(exported >= size, "each byte leaves the root: {report:#}");
     reports.push(report);
     let hash = hash(&source);
     for report in reports {
