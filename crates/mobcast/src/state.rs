@@ -161,6 +161,36 @@ impl Application for GroupState {
 impl GroupState {
     fn event(&self, event: Event) {
         match event {
+            Event::Failed { broadcast, failure } => {
+                if let Some(transfer) = self.transfer(broadcast) {
+                    transfer.failed(&failure);
+                }
+            }
+            Event::Released { broadcast } => {
+                let transfer = self.transfer(broadcast);
+                if transfer.is_some_and(|transfer| transfer.released()) {
+                    self.forget(broadcast);
+                }
+            }
+            Event::Result { node, name, cluster, result } => {
+                let broadcast = result.broadcast;
+                let outcome = result.outcome.as_ref().map(|_| ()).map_err(String::clone);
+                if let Some(transfer) = self.transfer(broadcast) {
+                    transfer.set_result(node, result);
+                }
+                self.tell(GroupEvent::NodeResult { broadcast, node, name, cluster, outcome });
+            }
+            Event::Progress { broadcast, node, pieces } => {
+                if let Some(transfer) = self.transfer(broadcast) {
+                    transfer.set_progress(node, pieces);
+                }
+            }
+            membership => self.membership_event(membership),
+        }
+    }
+
+    fn membership_event(&self, event: Event) {
+        match event {
             Event::Admitted { node, reason, .. } => {
                 let mut inner = self.lock();
                 (inner.node.id, inner.node.reason) = (node, reason);
@@ -182,17 +212,6 @@ impl GroupState {
                     self.tell(GroupEvent::CoordinatorLost);
                 }
             }
-            Event::Failed { broadcast, failure } => {
-                if let Some(transfer) = self.transfer(broadcast) {
-                    transfer.failed(&failure);
-                }
-            }
-            Event::Released { broadcast } => {
-                let transfer = self.transfer(broadcast);
-                if transfer.is_some_and(|transfer| transfer.released()) {
-                    self.forget(broadcast);
-                }
-            }
             Event::MemberJoined { node, name, cluster, reason } => {
                 let info = NodeInfo { id: node, name: name.clone(), cluster: cluster.clone(), reason: reason.clone() };
                 self.lock().members.insert(node, Member { info, lost: false });
@@ -204,24 +223,16 @@ impl GroupState {
                 }
                 self.tell(GroupEvent::MemberLost { node, name });
             }
-            Event::Result { node, name, cluster, result } => {
-                let broadcast = result.broadcast;
-                let outcome = result.outcome.as_ref().map(|_| ()).map_err(String::clone);
-                if let Some(transfer) = self.transfer(broadcast) {
-                    transfer.set_result(node, result);
-                }
-                self.tell(GroupEvent::NodeResult { broadcast, node, name, cluster, outcome });
-            }
-            Event::Progress { broadcast, node, pieces } => {
-                if let Some(transfer) = self.transfer(broadcast) {
-                    transfer.set_progress(node, pieces);
-                }
-            }
             Event::PeerDropped { node, reason } => {
                 self.tell(GroupEvent::PeerDropped { node, reason: reason.to_string() });
             }
-            // Have notices of their own.
-            Event::Announced { .. } | Event::Complete { .. } => {}
+            // The events of broadcasts are looked after by the caller, or have notices of their own.
+            Event::Announced { .. }
+            | Event::Complete { .. }
+            | Event::Failed { .. }
+            | Event::Released { .. }
+            | Event::Result { .. }
+            | Event::Progress { .. } => {}
         }
     }
 
