@@ -188,9 +188,7 @@ impl Broadcast {
     }
 
     fn tell_strategy(&mut self, event: StrategyEvent<'_>) {
-        if self.phase != Phase::Offered && self.phase != Phase::Failed {
-            self.strategy.handle(event, &mut self.swarm);
-        }
+        self.strategy.handle(event, &mut self.swarm);
     }
 }
 
@@ -201,10 +199,14 @@ impl Broadcast {
     pub fn start(&mut self, now: Time) {
         self.swarm.set_now(now);
         self.phase = Phase::Active;
+        self.swarm.set_paused(false);
+        self.tell_strategy(StrategyEvent::Resumed);
+    }
+
+    /// The node knows where it stands: its strategy begins, though it may ask for nothing yet.
+    pub fn open(&mut self, now: Time) {
+        self.swarm.set_now(now);
         self.tell_strategy(StrategyEvent::Started);
-        for link in self.swarm.links() {
-            self.tell_strategy(StrategyEvent::PeerUp(link));
-        }
     }
 
     /// A peer knows of the broadcast too.
@@ -322,6 +324,7 @@ impl Broadcast {
     /// It ends without success here.
     pub fn fail(&mut self) {
         self.phase = Phase::Failed;
+        self.swarm.set_paused(true);
         for (piece, _) in self.swarm.open().map(|(p, o)| (p, o.len())).collect::<Vec<_>>() {
             self.swarm.add_wrong(piece);
         }

@@ -132,6 +132,8 @@ pub struct Machine {
     pub seen: Seen,
     /// Whether it sends wrong bytes.
     pub malicious: bool,
+    /// Whether its application leaves every offer unanswered.
+    pub undecided: bool,
     key: PublicKey,
     flows: BTreeMap<LinkId, FlowId>,
     links: BTreeMap<FlowId, LinkId>,
@@ -240,6 +242,7 @@ impl World {
             node,
             seen: Seen::default(),
             malicious: false,
+            undecided: false,
             key,
             flows: BTreeMap::new(),
             links: BTreeMap::new(),

@@ -166,6 +166,27 @@ fn a_member_that_sends_forged_pieces_is_dropped_and_the_others_complete() {
 }
 
 #[test]
+fn a_member_that_does_not_answer_the_offer_does_not_keep_the_others_waiting() {
+    let topology = preset::full_mesh(2, &Cluster::new("", 4).with_nic(50 * MB), 10 * MB, 10_000_000);
+    let complete_at = |undecided: &[usize]| {
+        let mut world = World::new(Network::new(&topology, drained()), Settings::default());
+        for i in 0..8 {
+            world.start_machine(ClusterIndex(i / 4), Some(format!("c{}", i / 4)));
+        }
+        undecided.iter().for_each(|&i| world.machines[i].undecided = true);
+        let id = world.broadcast(NodeIndex(0), descriptor(20 * MB, 64 << 10), None);
+        run_until(&mut world, seconds(60.0), |world| {
+            let decided = world.machines.iter().filter(|machine| !machine.undecided);
+            decided.clone().all(|machine| machine.seen.complete.contains_key(&id))
+        });
+        world.network.now()
+    };
+    let (with_all, without_one) = (complete_at(&[]), complete_at(&[5]));
+    println!("complete after {with_all:?}, with an undecided member after {without_one:?}");
+    assert!(without_one.0 < with_all.0 * 3 / 2, "{with_all:?} and {without_one:?}");
+}
+
+#[test]
 fn nodes_that_are_not_told_their_cluster_find_it() {
     let topology = preset::full_mesh(3, &Cluster::new("", 6), 10 * MB, 10_000_000);
     let mut experiment = Experiment::new(Scenario::steady(topology.clone()), 5 * MB, 9);

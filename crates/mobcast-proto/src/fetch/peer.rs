@@ -23,6 +23,8 @@ pub struct Standing {
     pub cluster: ClusterId,
     /// The cluster of the broadcast's root.
     pub root_cluster: ClusterId,
+    /// Nodes in its cluster.
+    pub cluster_size: u32,
     /// All clusters.
     pub clusters: Vec<ClusterId>,
     /// The node's share.

@@ -42,6 +42,8 @@ pub struct Swarm {
     /// Pieces that were wrong with several contributors: the next try comes from one, who can be blamed.
     suspect: HaveSet,
     traffic: Traffic,
+    /// While the node has no place for pieces.
+    paused: bool,
     flush_at: Option<Time>,
     wake_at: Option<Time>,
     outputs: Vec<Output>,
@@ -78,6 +80,7 @@ impl Swarm {
             open_bytes: 0,
             suspect: HaveSet::new(),
             traffic: Traffic::default(),
+            paused: true,
             flush_at: None,
             wake_at: None,
             outputs: Vec::new(),
@@ -183,7 +186,7 @@ impl Swarm {
     /// Whether a peer may be asked for another piece: its window and the node's open pieces have room.
     pub fn has_room(&self, link: LinkId) -> bool {
         let within_limit = self.open_bytes + u64::from(self.piece_size) <= OPEN_PIECES_BYTES_MAX;
-        within_limit && self.peers.get(&link).is_some_and(|peer| peer.window.has_room())
+        !self.paused && within_limit && self.peers.get(&link).is_some_and(|peer| peer.window.has_room())
     }
 
     /// Whether the limit of open pieces may have kept links idle before the last piece was stored.
@@ -277,6 +280,10 @@ impl Swarm {
 
     pub(crate) fn timeout(&self) -> Option<Time> {
         [self.flush_at, self.wake_at].into_iter().flatten().min()
+    }
+
+    pub(crate) fn set_paused(&mut self, paused: bool) {
+        self.paused = paused;
     }
 
     pub(crate) fn take_wake_up(&mut self) -> bool {

@@ -50,7 +50,7 @@ impl Node {
         let mut broadcast = Broadcast::new(now, id, announcement, strategy, true, seed);
         broadcast.whole = whole.filter(|data| data.len() as u64 <= WHOLE_BYTES_MAX);
         self.broadcasts.insert(id, broadcast);
-        self.place_in_swarm(id);
+        self.open_broadcast(id);
         let token = self.ask(Pending::SignDescriptor { broadcast: id });
         self.outputs.push_back(Output::Sign { token, signer: Signer::Node, message });
         Some(id)
@@ -205,21 +205,24 @@ impl Node {
         let Some(kind) = crate::strategy::find(&announcement.descriptor.strategy) else { return };
         let descriptor = announcement.descriptor.clone();
         let seed = self.random.next_u64();
-        let mut broadcast = Broadcast::new(self.now, id, announcement, (kind.make)(), false, seed);
+        let broadcast = Broadcast::new(self.now, id, announcement, (kind.make)(), false, seed);
+        self.broadcasts.insert(id, broadcast);
+        self.open_broadcast(id);
         let mut from = None;
         if let Some((link, batch, signature, data)) = whole {
             from = Some(link);
             let now = self.now;
-            if broadcast.handle_batch(link, batch.clone(), signature).is_none()
-                || broadcast.handle_batch_verified(now, batch, signature, true).is_err()
-            {
+            let fits = self.with_broadcast(id, |broadcast| {
+                broadcast.whole = Some(data);
+                broadcast.handle_batch(link, batch.clone(), signature).is_some()
+                    && broadcast.handle_batch_verified(now, batch, signature, true).is_ok()
+            });
+            if fits != Some(true) {
+                self.broadcasts.remove(&id);
                 let reason = CloseReason::Violation(format!("sent {id} with a manifest that does not fit"));
                 return self.drop_peer(link, reason);
             }
-            broadcast.whole = Some(data);
         }
-        self.broadcasts.insert(id, broadcast);
-        self.place_in_swarm(id);
         match from {
             Some(from) => self.pass_whole_on(id, from),
             None => self.flood_announcement(id),
@@ -228,6 +231,12 @@ impl Node {
         self.event(Event::Announced { broadcast: id, descriptor });
         links.into_iter().for_each(|link| self.peer_knows(link, id));
         self.with_broadcast(id, |_| {});
+    }
+
+    /// A node that has just taken its place in the tree may have missed what went down it.
+    pub(super) fn greet_child(&mut self, link: LinkId) {
+        let frames: Vec<Frame> = self.broadcasts.values().filter_map(Broadcast::whole_frame).collect();
+        frames.into_iter().for_each(|frame| self.send(link, frame));
     }
 
     fn pass_whole_on(&mut self, id: BroadcastId, from: LinkId) {
@@ -250,6 +259,12 @@ impl Node {
         });
     }
 
+    fn open_broadcast(&mut self, id: BroadcastId) {
+        self.place_in_swarm(id);
+        let now = self.now;
+        self.with_broadcast(id, |broadcast| broadcast.open(now));
+    }
+
     /// Tells a broadcast's swarm where this node stands.
     pub(super) fn place_in_swarm(&mut self, id: BroadcastId) {
         let Some(assignment) = self.membership.assignment() else { return };
@@ -258,6 +273,7 @@ impl Node {
             node: assignment.node,
             cluster: assignment.cluster,
             root_cluster: broadcast.announcement.cluster,
+            cluster_size: assignment.cluster_size,
             clusters: assignment.clusters.clone(),
             slots: assignment.slots.clone(),
         };

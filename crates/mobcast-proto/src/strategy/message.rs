@@ -38,6 +38,11 @@ pub enum StrategyMessage {
         /// The pieces.
         pieces: Vec<Run>,
     },
+    /// I have asked another cluster for these pieces, although they may be in your share.
+    Importing {
+        /// The pieces.
+        pieces: Vec<Run>,
+    },
     /// I do not serve you for the time being.
     Choke,
     /// I serve you.
@@ -67,6 +72,10 @@ impl StrategyMessage {
                 w.u8(4);
                 write_runs(w, pieces);
             }
+            StrategyMessage::Importing { pieces } => {
+                w.u8(7);
+                write_runs(w, pieces);
+            }
             StrategyMessage::Choke => {
                 w.u8(5);
             }
@@ -86,6 +95,7 @@ impl StrategyMessage {
             4 => StrategyMessage::Grant { pieces: read_runs(r)? },
             5 => StrategyMessage::Choke,
             6 => StrategyMessage::Unchoke,
+            7 => StrategyMessage::Importing { pieces: read_runs(r)? },
             value => return Err(DecodeError::Unknown { what: "strategy message", value: u64::from(value) }),
         })
     }

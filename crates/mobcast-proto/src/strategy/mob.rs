@@ -12,10 +12,11 @@
 //!
 //! `docs/strategies/mob.md` tells the whole story.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::content::have::{HaveSet, Run, bits_of, runs_of};
 use crate::content::slots::{SlotSet, slot_of};
+use crate::fetch::open::OpenPiece;
 use crate::fetch::picker::pick;
 use crate::fetch::swarm::Swarm;
 use crate::flow::window::Window;
@@ -26,6 +27,8 @@ use crate::strategy::{Strategy, StrategyEvent};
 use crate::time::{Duration, Time};
 use crate::units::{ClusterId, LinkId, PieceIndex};
 
+/// A newcomer to a cluster waits this long for its peers to say what of its share they are importing already.
+const NEWCOMER_PATIENCE: Duration = Duration::from_millis(100);
 /// How often a node tells its local peers how much of its share is left, and looks for stuck pieces.
 const TICK: Duration = Duration::from_millis(200);
 /// Without a stored piece, its own or a peer's, for this long, a node asks other clusters also for what is not its
@@ -53,8 +56,11 @@ pub struct Mob {
     todo: HaveSet,
     /// Pieces that this node is to import although they are not in its slots.
     stolen: HaveSet,
-    /// Pieces of its slots that it gave to a local peer.
+    /// Pieces of its slots that a local peer imports: it was given them, or had asked for them before the share changed
+    /// hands.
     given: BTreeMap<PieceIndex, LinkId>,
+    /// Until when a newcomer leaves its share alone, and the local peers that have said what they are importing of it.
+    newcomer: Option<(Time, BTreeSet<LinkId>)>,
     /// What peers in other clusters want to hear of.
     interests: BTreeMap<LinkId, Interest>,
     /// What local peers have left of their shares.
@@ -78,6 +84,7 @@ impl Strategy for Mob {
     fn handle(&mut self, event: StrategyEvent<'_>, swarm: &mut Swarm) {
         match event {
             StrategyEvent::Started => self.start(swarm),
+            StrategyEvent::Resumed => self.fill_all(swarm),
             StrategyEvent::PeerUp(peer) => self.peer_up(swarm, peer),
             StrategyEvent::PeerDown(peer) => self.peer_down(swarm, peer),
             StrategyEvent::Have { peer, pieces } => self.peer_has(swarm, peer, pieces),
@@ -118,6 +125,11 @@ impl Strategy for Mob {
 impl Mob {
     fn start(&mut self, swarm: &mut Swarm) {
         self.last_news = swarm.now();
+        if swarm.standing.cluster_size > 1 && !swarm.in_root_cluster() {
+            let until = swarm.now() + NEWCOMER_PATIENCE;
+            self.newcomer = Some((until, BTreeSet::new()));
+            swarm.wake_at(until);
+        }
         (0..swarm.known()).for_each(|piece| self.consider(swarm, PieceIndex(piece)));
         swarm.wake_at(swarm.now() + TICK);
     }
@@ -128,6 +140,7 @@ impl Mob {
             let pieces: Vec<PieceIndex> = swarm.have().iter().collect();
             pieces.into_iter().for_each(|piece| swarm.announce(peer, piece));
             self.divide_among_local_peers(swarm);
+            self.tell_importing(swarm, peer);
         } else {
             self.tell_interest(swarm, peer);
         }
@@ -208,6 +221,7 @@ impl Mob {
                 self.give(swarm, peer, *rate_bytes_per_s, *pieces_max);
             }
             StrategyMessage::Grant { pieces } => self.take(swarm, peer, pieces),
+            StrategyMessage::Importing { pieces } => self.peer_imports(swarm, peer, pieces),
             StrategyMessage::Choke | StrategyMessage::Unchoke => {}
         }
     }
@@ -236,8 +250,10 @@ impl Mob {
         }
         (0..swarm.known()).for_each(|piece| self.consider(swarm, PieceIndex(piece)));
         for link in swarm.links() {
-            if swarm.peer(link).is_some_and(|p| !p.local) {
+            if is_wan(swarm, link) {
                 self.tell_interest(swarm, link);
+            } else {
+                self.tell_importing(swarm, link);
             }
         }
         self.fill_all(swarm);
@@ -251,6 +267,9 @@ impl Mob {
             return;
         }
         swarm.wake_at(swarm.now() + TICK);
+        if self.newcomer.as_ref().is_some_and(|(until, _)| *until <= swarm.now()) {
+            self.newcomer = None;
+        }
         self.tell_backlog(swarm);
         self.give_stalled_up(swarm);
         self.help_if_stuck(swarm);
@@ -275,6 +294,44 @@ impl Mob {
             && self.is_mine(swarm, piece)
         {
             self.todo.insert(piece);
+        }
+    }
+
+    /// Tells a local peer what this node is importing, so that nobody who has these pieces in its share does too.
+    fn tell_importing(&self, swarm: &mut Swarm, peer: LinkId) {
+        if swarm.in_root_cluster() {
+            return;
+        }
+        let wan = |open: &OpenPiece| open.parts.iter().any(|part| is_wan(swarm, part.peer));
+        let pieces = runs_of(swarm.open().filter(|(_, open)| wan(open)).map(|(piece, _)| piece));
+        swarm.tell(peer, StrategyMessage::Importing { pieces });
+    }
+
+    /// A local peer is importing pieces. If this node is importing one of them too, the one with the lower identity
+    /// goes on.
+    fn peer_imports(&mut self, swarm: &mut Swarm, peer: LinkId, pieces: &[Run]) {
+        let Some(node) = swarm.peer(peer).map(|p| p.node) else { return };
+        let known = swarm.known();
+        for piece in pieces.iter().flat_map(|run| run.pieces()).filter(|piece| piece.0 < known) {
+            let asked = swarm.open_piece(piece).map(|open| (open.is_empty(), open.parts.clone()));
+            if let Some((untouched, parts)) = asked {
+                if !untouched || swarm.standing.node < node {
+                    continue;
+                }
+                parts.iter().for_each(|part| swarm.cancel(part.peer, piece));
+            }
+            self.todo.remove(piece);
+            self.stolen.remove(piece);
+            self.given.insert(piece, peer);
+        }
+        let locals = swarm.peers().filter(|(_, p)| p.local).count();
+        let heard = self.newcomer.as_mut().map(|(_, heard)| {
+            heard.insert(peer);
+            heard.len()
+        });
+        if heard.is_some_and(|heard| heard >= locals) {
+            self.newcomer = None;
+            self.fill_all(swarm);
         }
     }
 
@@ -339,6 +396,9 @@ impl Mob {
     }
 
     fn pick_global(&self, swarm: &mut Swarm, link: LinkId) -> Option<PieceIndex> {
+        if self.newcomer.is_some() {
+            return None;
+        }
         let mut random = swarm.random.clone();
         let peer = swarm.peer(link)?;
         let own = swarm.standing.cluster;

@@ -13,8 +13,11 @@ use message::StrategyMessage;
 /// What a strategy is told.
 #[derive(Clone, Debug)]
 pub enum StrategyEvent<'a> {
-    /// The node takes part from here on: peers that are up already follow as [`StrategyEvent::PeerUp`].
+    /// The node has heard of the broadcast. Until [`StrategyEvent::Resumed`] no peer has room: the application has not
+    /// said where the object should go, and the others must not wait for this node's share meanwhile.
     Started,
+    /// The node may ask for pieces.
+    Resumed,
     /// A peer takes part in the broadcast.
     PeerUp(LinkId),
     /// A peer is gone; what was asked of it will not come.

@@ -145,7 +145,8 @@ fn strategy_messages() -> Vec<StrategyMessage> {
         StrategyMessage::Share { slots: SlotSet::all() },
         StrategyMessage::Backlog { unrequested: 300, rate_bytes_per_s: 12_500_000 },
         StrategyMessage::Steal { rate_bytes_per_s: u64::MAX, pieces_max: 1 },
-        StrategyMessage::Grant { pieces },
+        StrategyMessage::Grant { pieces: pieces.clone() },
+        StrategyMessage::Importing { pieces },
         StrategyMessage::Choke,
         StrategyMessage::Unchoke,
     ]

@@ -138,7 +138,7 @@ impl World {
         let now = self.network.now();
         let machine = &mut self.machines[index.0 as usize];
         match event {
-            Event::Announced { broadcast, .. } => machine.node.accept(now, broadcast),
+            Event::Announced { broadcast, .. } if !machine.undecided => machine.node.accept(now, broadcast),
             Event::Complete { broadcast, .. } => {
                 machine.seen.complete.insert(broadcast, now);
                 self.completions += 1;
