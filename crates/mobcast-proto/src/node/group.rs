@@ -394,10 +394,9 @@ impl Node {
     /// Reports of nodes further down.
     pub(super) fn reports_from(&mut self, link: LinkId, reports: Vec<SignedReport>) {
         for report in reports {
-            if matches!(report.report, Report::Ready { .. }) && self.member_at(link) == Some(report.from) {
-                if self.membership.children.insert(report.from) {
-                    self.greet_child(link);
-                }
+            let child = matches!(report.report, Report::Ready { .. }) && self.member_at(link) == Some(report.from);
+            if child && self.membership.children.insert(report.from) {
+                self.greet_child(link);
             }
             if self.coordinator.is_some() {
                 self.verify_report(report);

@@ -14,12 +14,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::content::have::{HaveSet, Run, bits_of, runs_of};
+use crate::content::have::{HaveSet, Run, runs_of};
 use crate::content::slots::{SlotSet, slot_of};
 use crate::fetch::open::OpenPiece;
 use crate::fetch::picker::pick;
 use crate::fetch::swarm::Swarm;
-use crate::flow::window::Window;
 use crate::limits::SLOTS;
 use crate::random::mix2;
 use crate::strategy::message::StrategyMessage;
@@ -27,23 +26,16 @@ use crate::strategy::{Strategy, StrategyEvent};
 use crate::time::{Duration, Time};
 use crate::units::{ClusterId, LinkId, PieceIndex};
 
+mod steal;
+
 /// A newcomer to a cluster waits this long for its peers to say what of its share they are importing already.
 const NEWCOMER_PATIENCE: Duration = Duration::from_millis(100);
 /// How often a node tells its local peers how much of its share is left, and looks for stuck pieces.
 const TICK: Duration = Duration::from_millis(200);
-/// Without a stored piece, its own or a peer's, for this long, a node asks other clusters also for what is not its
-/// share.
-const STUCK_AFTER: Duration = Duration::from_secs(3);
 /// A steal that is not answered within this is forgotten.
 const STEAL_PATIENCE: Duration = Duration::from_secs(1);
 /// A peer that was asked and sends nothing for this long is asked in vain.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
-/// Pieces stolen at a time, at most.
-const STEAL_MAX: u32 = 64;
-/// A requested piece changes hands only if that saves at least this.
-const LATE: Duration = Duration::from_millis(500);
-/// Pieces asked of other clusters at a time by a stuck node.
-const STUCK_PIECES: usize = 16;
 /// Peers asked for the same piece at the same time, at most.
 const SOURCES_MAX: usize = 2;
 /// A piece changes its source only if the other one would have it in less than this fraction of the time.
@@ -516,135 +508,6 @@ fn known_mask(known: u32, index: usize) -> u64 {
         0 => 0,
         rest if rest >= 64 => u64::MAX,
         rest => (1 << rest) - 1,
-    }
-}
-
-// ---- Stealing ----
-
-impl Mob {
-    /// This node's import rate, bytes per second.
-    fn import_rate(swarm: &Swarm) -> u64 {
-        swarm.peers().filter(|(_, p)| !p.local).map(|(_, p)| p.window.rate_bytes_per_s()).sum()
-    }
-
-    fn tell_backlog(&mut self, swarm: &mut Swarm) {
-        let asked = swarm.open().filter(|(_, open)| open.parts.iter().any(|p| is_wan(swarm, p.peer))).count() as u32;
-        let backlog = (self.todo.count() + asked.saturating_sub(1), Mob::import_rate(swarm));
-        let told = self.backlog_told.unwrap_or_default();
-        // Nothing to say while it shrinks by less than an eighth.
-        if backlog.0 <= told.0 && backlog.0 + told.0 / 8 > told.0 && self.backlog_told.is_some() {
-            return;
-        }
-        self.backlog_told = Some(backlog);
-        let message = StrategyMessage::Backlog { unrequested: backlog.0, rate_bytes_per_s: backlog.1 };
-        let locals: Vec<LinkId> = swarm.peers().filter(|(_, p)| p.local).map(|(link, _)| link).collect();
-        locals.into_iter().for_each(|link| swarm.tell(link, message.clone()));
-    }
-
-    /// Asks the local peer that would need longest for some of its work: as much as the idle links can ask for at once.
-    fn steal(&mut self, swarm: &mut Swarm) {
-        if self.stealing.is_some() || swarm.in_root_cluster() {
-            return;
-        }
-        let busy = self.backlogs.iter().filter(|(_, (left, _))| *left > 0);
-        let victim = busy.max_by_key(|(_, (left, rate))| u64::from(*left) * 1_000_000_000 / rate.max(&1));
-        let Some((&victim, _)) = victim else { return };
-        self.stealing = Some((victim, swarm.now()));
-        let room = |w: &Window| w.size().saturating_sub(w.outstanding()).div_ceil(u64::from(swarm.piece_size()));
-        let pieces: u64 = swarm.peers().filter(|(_, p)| !p.local).map(|(_, p)| room(&p.window)).sum();
-        let rate_bytes_per_s = Mob::import_rate(swarm);
-        let pieces_max = pieces.clamp(1, u64::from(STEAL_MAX)) as u32;
-        swarm.tell(victim, StrategyMessage::Steal { rate_bytes_per_s, pieces_max });
-    }
-
-    /// Gives a thief its part of what is left: what both would have finished at the same time. What was stolen already
-    /// stays where it is, or it would wander about and never be asked for.
-    fn give(&mut self, swarm: &mut Swarm, thief: LinkId, thief_rate: u64, pieces_max: u32) {
-        let own_rate = Mob::import_rate(swarm).max(1);
-        let mut own: Vec<PieceIndex> = self.todo.iter().filter(|&piece| !self.stolen.contains(piece)).collect();
-        let left = own.len() as u64;
-        let part = u128::from(left) * u128::from(thief_rate.max(1)) / u128::from(thief_rate.max(1) + own_rate);
-        let count = (part as u32).max(u32::from(left > 0)).min(pieces_max);
-        // First what no peer of this node can provide, then from the far end of the order in which it would come.
-        let obtainable = |piece: PieceIndex| swarm.peers().any(|(_, p)| !p.local && p.have.contains(piece));
-        own.sort_by_cached_key(|&piece| (obtainable(piece), std::cmp::Reverse(mix2(u64::from(piece.0), 0))));
-        own.truncate(count as usize);
-        if own.is_empty() {
-            own.extend(self.asked_and_late(swarm, thief_rate));
-        }
-        for &piece in &own {
-            self.todo.remove(piece);
-            self.given.insert(piece, thief);
-        }
-        own.sort_unstable();
-        swarm.tell(thief, StrategyMessage::Grant { pieces: runs_of(own) });
-        self.backlog_told = None;
-    }
-
-    /// A piece that was asked for in vain so far, and that the thief would have clearly earlier: the request is taken
-    /// back, and the piece may be given away.
-    fn asked_and_late(&self, swarm: &mut Swarm, thief_rate: u64) -> Option<PieceIndex> {
-        let late = |piece: PieceIndex, len: u32, link: LinkId| {
-            let peer = swarm.peer(link).filter(|p| !p.local)?;
-            let ours = peer.window.time_to_receive(0);
-            let theirs = peer.window.rtt_min().times(2) + Duration::for_bytes(u64::from(len), thief_rate.max(1));
-            (ours.0 > (theirs.times(TAKE_OVER_FACTOR) + LATE).0).then_some((ours, piece, link))
-        };
-        let untouched = swarm.open().filter(|(piece, open)| {
-            open.is_empty() && open.parts.len() == 1 && !self.stolen.contains(*piece) && !self.moved.contains(*piece)
-        });
-        let (_, piece, link) =
-            untouched.filter_map(|(piece, open)| late(piece, open.len(), open.parts[0].peer)).max()?;
-        swarm.cancel(link, piece);
-        Some(piece)
-    }
-
-    /// Takes what a victim gave.
-    fn take(&mut self, swarm: &mut Swarm, victim: LinkId, pieces: &[Run]) {
-        self.stealing = self.stealing.filter(|&(asked, _)| asked != victim);
-        if pieces.is_empty() {
-            self.backlogs.remove(&victim);
-            return;
-        }
-        for piece in pieces.iter().flat_map(|run| run.pieces()) {
-            self.stolen.insert(piece);
-            self.given.remove(&piece);
-            self.consider(swarm, piece);
-        }
-        for link in swarm.links() {
-            if swarm.peer(link).is_some_and(|p| !p.local) {
-                let slots = swarm.standing.slots.clone();
-                swarm.tell(link, StrategyMessage::Interest { slots, pieces: pieces.to_vec() });
-            }
-        }
-        self.fill_global(swarm);
-    }
-
-    /// If nobody has stored anything for long, the owners of what is missing may have failed: this node asks for some of it
-    /// itself, wherever it can get it. Copies that arrive twice by this are counted as waste.
-    fn help_if_stuck(&mut self, swarm: &mut Swarm) {
-        let since = swarm.now().since(self.last_news);
-        if swarm.in_root_cluster() || since < STUCK_AFTER || swarm.open().any(|(_, open)| !open.parts.is_empty()) {
-            return;
-        }
-        // Again after as long a pause.
-        self.last_news = swarm.now();
-        let words = (swarm.known() as usize).div_ceil(64);
-        let missing = (0..words).flat_map(|i| bits_of(i, swarm.missing_word(i) & known_mask(swarm.known(), i)));
-        let mut pieces: Vec<PieceIndex> = missing.filter(|&piece| swarm.local_copies(piece) == 0).collect();
-        swarm.random.shuffle(&mut pieces);
-        pieces.truncate(STUCK_PIECES);
-        pieces.sort_unstable();
-        for &piece in &pieces {
-            self.stolen.insert(piece);
-            self.given.remove(&piece);
-            self.todo.insert(piece);
-        }
-        for link in swarm.links() {
-            if swarm.peer(link).is_some_and(|p| !p.local) {
-                self.tell_interest(swarm, link);
-            }
-        }
     }
 }
 
