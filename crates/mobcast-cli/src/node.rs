@@ -69,6 +69,9 @@ pub fn describe(event: &GroupEvent) -> Option<String> {
             let peer = node.map_or("an unknown peer".to_owned(), |node| format!("{node}"));
             Some(format!("dropped {peer}: {reason}"))
         }
+        GroupEvent::RootMayLeave { .. } => {
+            Some("the source may leave: every piece is held by two others, or by every receiver".into())
+        }
         GroupEvent::CoordinatorLost => Some("the sender cannot be reached any more".into()),
     }
 }

@@ -1,14 +1,14 @@
 //! One broadcast at one node: from its announcement over the manifest and the pieces to its result. It keeps the
 //! manifest chain, feeds the strategy, and turns what both want into outputs.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::content::announcement::{Announcement, Whole};
-use crate::content::have::Run;
+use crate::content::have::{Run, runs_of};
 use crate::content::manifest::{Batch, Chain, End};
 use crate::content::slots::slot_of;
 use crate::fetch::swarm::Swarm;
-use crate::group::report::Traffic;
+use crate::group::report::{RECEIPT_RUNS_MAX, Traffic};
 use crate::io::Output;
 use crate::limits::{BATCH_HASHES_MAX, BATCH_INTERVAL};
 use crate::strategy::message::StrategyMessage;
@@ -40,6 +40,16 @@ pub enum Phase {
     Failed,
 }
 
+/// A question for batches.
+#[derive(Clone, Copy)]
+struct Asked {
+    link: LinkId,
+    /// When it was put, or the last batch came in answer to it.
+    at: Time,
+    /// The batch behind the last one that it asks for.
+    until: u32,
+}
+
 /// What the root keeps on top.
 #[derive(Default)]
 struct Rooted {
@@ -61,10 +71,12 @@ pub struct Broadcast {
     pub started: Time,
     /// The whole object, if it is small enough to travel in one frame.
     pub whole: Option<Vec<u8>>,
-    /// Since when its progress waits to be reported.
-    pub progress_at: Time,
+    /// When pieces were receipted last.
+    pub receipted_at: Time,
     /// Whether its result was reported.
     pub reported: bool,
+    /// Whether the root has given it up.
+    pub aborted: bool,
     /// Whether it was announced on all links.
     pub flooded: bool,
     swarm: Swarm,
@@ -73,10 +85,14 @@ pub struct Broadcast {
     batches: Vec<(Batch, Signature)>,
     waiting: VecDeque<(LinkId, Batch, Signature)>,
     verifying: bool,
-    asked: Option<(LinkId, Time)>,
+    asked: Option<Asked>,
+    /// Questions for batches that peers left unanswered.
+    unanswered: BTreeMap<LinkId, u32>,
     behind_since: Option<Time>,
     rooted: Option<Rooted>,
     arrived_at: Time,
+    /// Pieces stored since the last receipt.
+    unreceipted: BTreeSet<PieceIndex>,
 }
 
 impl Broadcast {
@@ -99,8 +115,9 @@ impl Broadcast {
             phase: if is_root { Phase::Active } else { Phase::Offered },
             started: now,
             whole: None,
-            progress_at: now,
+            receipted_at: now,
             reported: false,
+            aborted: false,
             flooded: false,
             swarm,
             strategy,
@@ -109,9 +126,11 @@ impl Broadcast {
             waiting: VecDeque::new(),
             verifying: false,
             asked: None,
+            unanswered: BTreeMap::new(),
             behind_since: None,
             rooted: is_root.then(Rooted::default),
             arrived_at: now,
+            unreceipted: BTreeSet::new(),
         }
     }
 
@@ -144,6 +163,14 @@ impl Broadcast {
         self.chain.end()
     }
 
+    /// The next receipt: pieces stored since the last one; none if there are none.
+    pub fn take_receipt(&mut self) -> Option<Vec<Run>> {
+        let mut runs = runs_of(std::mem::take(&mut self.unreceipted));
+        let later = runs.split_off(runs.len().min(RECEIPT_RUNS_MAX));
+        self.unreceipted.extend(later.into_iter().flat_map(Run::pieces));
+        (!runs.is_empty()).then_some(runs)
+    }
+
     /// When payload arrived last, or the broadcast became known.
     pub fn arrived_at(&self) -> Time {
         self.arrived_at
@@ -161,7 +188,7 @@ impl Broadcast {
 
     /// When [`Broadcast::handle_timeout`] wants to be called.
     pub fn timeout(&self) -> Option<Time> {
-        let batch = self.asked.map(|(_, at)| at + BATCH_PATIENCE);
+        let batch = self.asked.map(|asked| asked.at + BATCH_PATIENCE);
         let deference = self.behind_since.filter(|_| self.asked.is_none()).map(|at| at + BATCH_DEFERENCE);
         let sign = self.sign_due();
         [self.swarm.timeout(), batch, deference, sign].into_iter().flatten().min()
@@ -225,7 +252,8 @@ impl Broadcast {
         if self.swarm.peer(link).is_none() {
             return;
         }
-        self.asked = self.asked.filter(|&(asked, _)| asked != link);
+        self.asked = self.asked.filter(|asked| asked.link != link);
+        self.unanswered.remove(&link);
         self.swarm.remove_peer(link);
         self.tell_strategy(StrategyEvent::PeerDown(link));
         self.want_batches(now);
@@ -290,6 +318,7 @@ impl Broadcast {
             return false;
         }
         self.swarm.add_stored(piece);
+        self.unreceipted.insert(piece);
         self.tell_strategy(StrategyEvent::PieceStored(piece));
         self.finish_if_complete()
     }
@@ -315,7 +344,8 @@ impl Broadcast {
         if self.swarm.take_wake_up() {
             self.tell_strategy(StrategyEvent::Timeout);
         }
-        if self.asked.is_some_and(|(_, at)| now.since(at) >= BATCH_PATIENCE) {
+        if let Some(asked) = self.asked.filter(|asked| now.since(asked.at) >= BATCH_PATIENCE) {
+            *self.unanswered.entry(asked.link).or_insert(0) += 1;
             self.asked = None;
         }
         self.want_batches(now);
@@ -358,10 +388,11 @@ impl Broadcast {
         // One member of the cluster, by the batch's slot, fetches it from another cluster; the others get it here.
         let slot = slot_of(self.id, PieceIndex(have));
         let deferred = now.since(since) < BATCH_DEFERENCE && !self.swarm.standing.slots.contains(slot);
-        let candidates: Vec<LinkId> = ahead().filter(|(_, p)| p.local || !deferred).map(|(link, _)| link).collect();
-        let local = candidates.iter().copied().find(|&link| self.swarm.peer(link).is_some_and(|p| p.local));
-        let Some(link) = local.or_else(|| candidates.first().copied()) else { return };
-        self.asked = Some((link, now));
+        let unanswered = |link: LinkId| self.unanswered.get(&link).copied().unwrap_or(0);
+        let candidates = ahead().filter(|(_, p)| p.local || !deferred);
+        let best = candidates.min_by_key(|&(link, p)| (unanswered(link), !p.local, link));
+        let Some((link, peer)) = best else { return };
+        self.asked = Some(Asked { link, at: now, until: peer.batches.min(have.saturating_add(BATCHES_AT_ONCE)) });
         self.swarm.send(link, Frame::WantBatches { broadcast: self.id, from: have });
     }
 
@@ -416,9 +447,8 @@ impl Broadcast {
             return Err("sent a manifest batch with a wrong signature".into());
         }
         self.accept(batch, signature).map_err(|error| error.to_string())?;
-        if self.asked.is_some() && self.waiting.is_empty() {
-            self.asked = None;
-        }
+        let batches = self.chain.batches();
+        self.asked = self.asked.filter(|asked| batches < asked.until).map(|asked| Asked { at: now, ..asked });
         self.behind_since = None;
         self.want_batches(now);
         Ok(())

@@ -290,6 +290,12 @@ pub enum Event {
         /// The result.
         result: NodeResult,
     },
+    /// At the coordinator: every piece is receipted by two holders outside the root, or by all receivers where there
+    /// are fewer. From here on the transfer completes without the root.
+    RootMayLeave {
+        /// The broadcast.
+        broadcast: BroadcastId,
+    },
     /// At the coordinator: how far a node is.
     Progress {
         /// The broadcast.

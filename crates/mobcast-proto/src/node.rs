@@ -72,6 +72,8 @@ enum Pending {
 /// An announcement on its way through verification.
 struct Unverified {
     announcement: Announcement,
+    /// Whose frame is being checked.
+    first: LinkId,
     links: BTreeSet<LinkId>,
     whole: Option<(LinkId, Batch, Signature, Vec<u8>)>,
 }

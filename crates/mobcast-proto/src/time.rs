@@ -33,17 +33,17 @@ impl Duration {
 
     /// `s` seconds.
     pub const fn from_secs(s: u64) -> Duration {
-        Duration(s * 1_000_000_000)
+        Duration(s.saturating_mul(1_000_000_000))
     }
 
     /// `ms` milliseconds.
     pub const fn from_millis(ms: u64) -> Duration {
-        Duration(ms * 1_000_000)
+        Duration(ms.saturating_mul(1_000_000))
     }
 
     /// `us` microseconds.
     pub const fn from_micros(us: u64) -> Duration {
-        Duration(us * 1_000)
+        Duration(us.saturating_mul(1_000))
     }
 
     /// Whole microseconds.

@@ -116,10 +116,14 @@ pub struct Seen {
     pub failed: BTreeMap<BroadcastId, String>,
     /// Broadcasts that were released here.
     pub released: BTreeMap<BroadcastId, Time>,
+    /// Broadcasts that the application has heard of, or started.
+    pub announced: BTreeSet<BroadcastId>,
     /// Why the node is in its cluster.
     pub reason: String,
     /// Its cluster's name.
     pub cluster: String,
+    /// When each broadcast's root was told that it may leave (at the coordinator).
+    pub may_leave: BTreeMap<BroadcastId, Time>,
     /// Peers that it dropped, and why.
     pub dropped: Vec<String>,
 }
@@ -266,6 +270,7 @@ impl World {
         let real = whole.as_ref().map(|data| Digest(blake3::Hasher::new().update(data).finalize_non_root()));
         let machine = &mut self.machines[from.0 as usize];
         let id = machine.node.broadcast(now, descriptor, whole).expect("the root is a member");
+        machine.seen.announced.insert(id);
         machine.source = Some(Source { broadcast: id, length, piece_size, read: 0, hashed: 0, real });
         self.network.schedule(now, Due::Source(from));
         self.drain(from);

@@ -166,6 +166,24 @@ fn a_member_that_sends_forged_pieces_is_dropped_and_the_others_complete() {
 }
 
 #[test]
+fn once_the_root_may_leave_its_death_harms_nobody() {
+    for seed in 0..10 {
+        let topology = preset::full_mesh(3, &Cluster::new("", 4).with_nic(50 * MB), 3 * MB, 10_000_000);
+        let mut world = World::new(Network::new(&topology, drained()), Settings { seed, ..Settings::default() });
+        for i in 0..12 {
+            world.start_machine(ClusterIndex(i / 4), Some(format!("c{}", i / 4)));
+        }
+        let id = world.broadcast(NodeIndex(0), descriptor(20 * MB, 64 << 10), None);
+        run_until(&mut world, seconds(60.0), |world| world.machines[0].seen.may_leave.contains_key(&id));
+        let holders = |world: &World| world.machines[1..].iter().filter(|m| m.seen.complete.contains_key(&id)).count();
+        let complete_then = holders(&world);
+        world.stop_machine(NodeIndex(0), if seed % 2 == 0 { Stop::Silent } else { Stop::Reset });
+        run_until(&mut world, seconds(120.0), |world| holders(world) == 11);
+        println!("seed {seed}: {complete_then} of 11 were complete when the root died");
+    }
+}
+
+#[test]
 fn a_member_that_does_not_answer_the_offer_does_not_keep_the_others_waiting() {
     let topology = preset::full_mesh(2, &Cluster::new("", 4).with_nic(50 * MB), 10 * MB, 10_000_000);
     let complete_at = |undecided: &[usize]| {

@@ -37,6 +37,12 @@ pub enum GroupEvent {
         /// Complete and verified, or why not.
         outcome: Result<(), String>,
     },
+    /// At the coordinator: every piece is receipted by two holders outside the root (by all receivers, if there are
+    /// fewer): the transfer completes without the root from here on.
+    RootMayLeave {
+        /// The broadcast.
+        broadcast: BroadcastId,
+    },
     /// A peer was dropped because it broke the protocol or was silent.
     PeerDropped {
         /// The peer, where it is known.

@@ -223,6 +223,7 @@ impl GroupState {
                 }
                 self.tell(GroupEvent::MemberLost { node, name });
             }
+            Event::RootMayLeave { broadcast } => self.tell(GroupEvent::RootMayLeave { broadcast }),
             Event::PeerDropped { node, reason } => {
                 self.tell(GroupEvent::PeerDropped { node, reason: reason.to_string() });
             }

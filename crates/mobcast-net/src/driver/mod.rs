@@ -253,6 +253,7 @@ impl Driver {
     ) -> Result<Driver, DriverError> {
         let (inputs, receiver) = mpsc::channel(INPUTS_MAX);
         let stop = Arc::new(Notify::new());
+        let told_of_the_end = Arc::clone(&application);
         let parts = Parts {
             node,
             keys,
@@ -264,7 +265,13 @@ impl Driver {
             inputs: inputs.clone(),
         };
         let engine = Engine::new(parts).map_err(|error| DriverError::Threads(Arc::new(error)))?;
-        tokio::spawn(engine.run(receiver, Arc::clone(&stop)));
+        let task = tokio::spawn(engine.run(receiver, Arc::clone(&stop)));
+        tokio::spawn(async move {
+            // A panic is our bug, but nobody should wait for ever because of it.
+            if task.await.is_err() {
+                told_of_the_end.handle(Notice::Ended);
+            }
+        });
         Ok(Driver { handle: DriverHandle { inputs }, stop })
     }
 

@@ -183,7 +183,8 @@ impl Chain {
         if batch.piece_size != self.piece_size {
             return Err(ChainError::PieceSize);
         }
-        if batch.first.0 != self.pieces || batch.previous != self.last {
+        let says_nothing = batch.hashes.is_empty() && batch.end.is_none();
+        if batch.first.0 != self.pieces || batch.previous != self.last || says_nothing {
             return Err(ChainError::NotNext);
         }
         let pieces = self.pieces + batch.hashes.len() as u32;
@@ -253,6 +254,9 @@ impl Descriptor {
         let limit = u64::from(PIECES_MAX) * u64::from(self.piece_size);
         match self.length {
             Some(value) if value > limit => Err(DecodeError::Limit { what: "object", value, limit }),
+            _ if self.index_length > 0 && self.kind != ObjectKind::Directory => {
+                Err(DecodeError::Malformed("tree index of what is no tree"))
+            }
             Some(length) if self.index_length > length => Err(DecodeError::Malformed("length of the tree index")),
             None if self.kind != ObjectKind::Stream => Err(DecodeError::Malformed("object without a length")),
             _ => Ok(()),

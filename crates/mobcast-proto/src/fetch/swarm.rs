@@ -39,6 +39,8 @@ pub struct Swarm {
     open: BTreeMap<PieceIndex, OpenPiece>,
     open_set: HaveSet,
     open_bytes: u64,
+    /// This broadcast's part of the node's limit of open pieces.
+    open_limit: u64,
     /// Pieces that were wrong with several contributors: the next try comes from one, who can be blamed.
     suspect: HaveSet,
     traffic: Traffic,
@@ -78,6 +80,7 @@ impl Swarm {
             open: BTreeMap::new(),
             open_set: HaveSet::new(),
             open_bytes: 0,
+            open_limit: OPEN_PIECES_BYTES_MAX,
             suspect: HaveSet::new(),
             traffic: Traffic::default(),
             paused: true,
@@ -110,6 +113,14 @@ impl Swarm {
     /// Pieces whose hashes are known: the first ones of the object.
     pub fn known(&self) -> u32 {
         self.known
+    }
+
+    /// The first pieces, of which others may be asked for: those of the tree index alone while it is not complete, because
+    /// the places of all others are in it.
+    pub fn askable(&self) -> u32 {
+        let index = self.index_pieces.min(self.known);
+        let complete = (0..self.index_pieces).all(|piece| self.have.contains(PieceIndex(piece)));
+        if complete { self.known } else { index }
     }
 
     /// Pieces that have to come first, because the places of all others are in them.
@@ -185,13 +196,13 @@ impl Swarm {
 
     /// Whether a peer may be asked for another piece: its window and the node's open pieces have room.
     pub fn has_room(&self, link: LinkId) -> bool {
-        let within_limit = self.open_bytes + u64::from(self.piece_size) <= OPEN_PIECES_BYTES_MAX;
+        let within_limit = self.open_bytes + u64::from(self.piece_size) <= self.open_limit;
         !self.paused && within_limit && self.peers.get(&link).is_some_and(|peer| peer.window.has_room())
     }
 
     /// Whether the limit of open pieces may have kept links idle before the last piece was stored.
     pub fn was_crowded(&self) -> bool {
-        self.open_bytes + 2 * u64::from(self.piece_size) > OPEN_PIECES_BYTES_MAX
+        self.open_bytes + 2 * u64::from(self.piece_size) > self.open_limit
     }
 
     /// Payload that crossed this node's links.
@@ -280,6 +291,11 @@ impl Swarm {
 
     pub(crate) fn timeout(&self) -> Option<Time> {
         [self.flush_at, self.wake_at].into_iter().flatten().min()
+    }
+
+    /// At least a piece may always be open.
+    pub(crate) fn set_open_limit(&mut self, bytes: u64) {
+        self.open_limit = bytes.max(u64::from(self.piece_size));
     }
 
     pub(crate) fn set_paused(&mut self, paused: bool) {
@@ -378,8 +394,11 @@ impl Swarm {
         let Some(open) = self.open.get_mut(&piece).filter(|open| asked && range.end <= open.len()) else {
             // Sent before the peer knew that it is not wanted any more.
             self.traffic.wasted += u64::from(range.len());
-            if !self.open.contains_key(&piece) {
-                self.outputs.push(Output::DropPiece { broadcast: self.id, piece });
+            match self.open.get_mut(&piece) {
+                // In the driver its bytes may lie among those of the peer that was asked.
+                Some(open) if !open.contributors.contains(&link) => open.contributors.push(link),
+                Some(_) => {}
+                None => self.outputs.push(Output::DropPiece { broadcast: self.id, piece }),
             }
             return Arrival { complete: false, room: self.has_room(link) };
         };
@@ -417,6 +436,13 @@ impl Swarm {
     /// A peer will not serve a request.
     pub(crate) fn add_rejected(&mut self, link: LinkId, piece: PieceIndex) {
         self.forget_part(link, piece);
+        // Whoever rejects a request does not have the piece, whatever it said.
+        if let Some(peer) = self.peers.get_mut(&link)
+            && peer.have.remove(piece)
+            && peer.local
+        {
+            self.local_copies[piece.as_usize()] -= 1;
+        }
     }
 
     pub(crate) fn count_out(&mut self, link: LinkId, bytes: u32) {
@@ -540,7 +566,7 @@ impl Swarm {
         }
         self.open_set.remove(piece);
         // Half a piece is worth keeping, but not so many of them that there is no room to ask for the other halves.
-        if open.is_empty() || self.is_suspect(piece) || self.open_bytes > OPEN_PIECES_BYTES_MAX / 2 {
+        if open.is_empty() || self.is_suspect(piece) || self.open_bytes > self.open_limit / 2 {
             self.close_open(piece);
         }
     }

@@ -164,6 +164,11 @@ impl Coordinator {
         self.clusters.get(&cluster).map_or_else(|| cluster.to_string(), |c| c.name.clone())
     }
 
+    /// The node above `node` in the control tree.
+    pub fn parent_of(&self, node: NodeId) -> Option<NodeId> {
+        self.graph.parent(node)
+    }
+
     /// Nodes from the coordinator's child down to `node` in the control tree.
     pub fn path_to(&self, node: NodeId) -> Vec<NodeId> {
         self.graph.path_from_top(node)
@@ -375,7 +380,9 @@ impl Coordinator {
 
     fn cluster_for(&mut self, place: Place) -> ClusterId {
         let name = match place {
-            Place::Cluster(cluster) => return cluster,
+            Place::Cluster(cluster) if self.clusters.contains_key(&cluster) => return cluster,
+            // Its last member has left meanwhile.
+            Place::Cluster(_) => None,
             Place::New(name) => name,
         };
         if let Some(name) = &name

@@ -4,5 +4,6 @@ pub mod assignment;
 pub mod coordinator;
 pub mod discovery;
 mod graph;
+pub mod receipts;
 pub mod report;
 pub mod ticket;

@@ -1,9 +1,13 @@
 //! What nodes tell the coordinator, over the control tree: who is lost, who cannot be reached, and in the end each
 //! node's result (MOB, HPDC 2007, section 3.1, phase 4: the final acknowledgement over a tree).
 
+use crate::content::have::{Run, read_runs, write_runs};
 use crate::limits::NAME_BYTES_MAX;
 use crate::units::{BroadcastId, Digest, NodeId, Signature};
 use crate::wire::codec::{DecodeError, Reader, Writer};
+
+/// Runs of one receipt: at most six bytes each, together half a frame.
+pub const RECEIPT_RUNS_MAX: usize = 4_000;
 
 /// One report of one node.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,12 +34,12 @@ pub enum Report {
     },
     /// The node is done with a broadcast.
     Result(NodeResult),
-    /// How far the node is, for those who watch.
-    Progress {
+    /// The node has stored and verified these pieces since its last receipt.
+    Receipt {
         /// The broadcast.
         broadcast: BroadcastId,
-        /// Pieces stored and verified.
-        pieces: u32,
+        /// The pieces, at most [`RECEIPT_RUNS_MAX`] runs.
+        pieces: Vec<Run>,
     },
 }
 
@@ -87,6 +91,13 @@ impl SignedReport {
         w.into_bytes()
     }
 
+    /// Bytes that the report takes in a frame.
+    pub fn encoded_len(&self) -> usize {
+        let mut w = Writer::new();
+        self.write(&mut w);
+        w.len()
+    }
+
     /// Writes the report with its signature.
     pub fn write(&self, w: &mut Writer) {
         w.node(self.from);
@@ -119,9 +130,7 @@ impl Report {
                 w.u8(3);
                 result.write(w);
             }
-            Report::Progress { broadcast, pieces } => {
-                w.u8(4).broadcast(*broadcast).varint(u64::from(*pieces));
-            }
+            Report::Receipt { broadcast, pieces } => write_runs(w.u8(4).broadcast(*broadcast), pieces),
         }
     }
 
@@ -132,7 +141,7 @@ impl Report {
             2 => Ok(Report::Unreachable { node: r.node()? }),
             3 => NodeResult::read(r).map(Report::Result),
             5 => Ok(Report::Violation { node: r.node()? }),
-            4 => Ok(Report::Progress { broadcast: r.broadcast()?, pieces: r.varint_u32("pieces")? }),
+            4 => Ok(Report::Receipt { broadcast: r.broadcast()?, pieces: read_runs(r)? }),
             value => Err(DecodeError::Unknown { what: "report", value: u64::from(value) }),
         }
     }

@@ -8,16 +8,16 @@ use crate::fetch::peer::Standing;
 use crate::flow::upload::Upload;
 use crate::group::report::{NodeResult, Report};
 use crate::io::{Check, CloseReason, Event, Failure, Output, Signer};
-use crate::limits::{BROADCASTS_MAX, SILENCE_MAX};
+use crate::limits::{BROADCASTS_MAX, OPEN_PIECES_BYTES_MAX, SILENCE_MAX};
 use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, ByteRange, Digest, LinkId, PieceIndex, Signature};
 use crate::wire::codec::Writer;
-use crate::wire::frame::Frame;
+use crate::wire::frame::{Frame, TEXT_BYTES_MAX};
 
 use super::{Node, Pending, Unverified};
 
-/// Progress is reported this often by each node of a group of up to a thousand; less often by larger ones.
-const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+/// Pieces are receipted this often by each node of a group of up to a thousand; less often by larger ones.
+const RECEIPT_INTERVAL: Duration = Duration::from_secs(1);
 /// An object that went down the tree in one frame is announced to all peers if it is not over by then.
 const WHOLE_PATIENCE: Duration = Duration::from_millis(500);
 
@@ -67,11 +67,20 @@ impl Node {
         }) else {
             return;
         };
+        self.share_open_budget();
         if let Some(data) = whole.filter(|data| !data.is_empty()) {
             self.outputs.push_back(Output::StorePiece { broadcast: id, piece: PieceIndex(0), data });
         }
         if self.with_broadcast(id, |broadcast| broadcast.finish_if_complete()) == Some(true) {
             self.broadcast_complete(id);
+        }
+    }
+
+    /// Broadcasts in progress share the limit of open pieces.
+    fn share_open_budget(&mut self) {
+        let active = self.broadcasts.values().filter(|b| b.phase == Phase::Active).count().max(1) as u64;
+        for broadcast in self.broadcasts.values_mut() {
+            broadcast.swarm_mut().set_open_limit(OPEN_PIECES_BYTES_MAX / active);
         }
     }
 
@@ -84,6 +93,8 @@ impl Node {
     /// The root gives a broadcast up: all members are told.
     pub fn abort(&mut self, now: Time, id: BroadcastId, reason: String) {
         self.set_now(now);
+        // What is signed is what travels.
+        let reason = crate::text_within(&reason, TEXT_BYTES_MAX).to_owned();
         let message = signed_message(SignatureDomain::Abort, self.config.group, &broadcast_body(id, &reason));
         let token = self.ask(Pending::SignAbort { broadcast: id, reason });
         self.outputs.push_back(Output::Sign { token, signer: Signer::Node, message });
@@ -93,6 +104,7 @@ impl Node {
     pub fn forget(&mut self, now: Time, id: BroadcastId) {
         self.set_now(now);
         self.broadcasts.remove(&id);
+        self.share_open_budget();
         self.uploads.remove_broadcast(id);
         self.finished.insert(id);
         while self.finished.len() > 16 * BROADCASTS_MAX {
@@ -188,16 +200,16 @@ impl Node {
             checks.push(Check { key: Some(credential.key), message, signature: *batch_signature });
         }
         let whole = whole.map(|(batch, signature, data)| (link, batch, signature, data));
-        self.unverified.insert(id, Unverified { announcement, links: [link].into(), whole });
+        self.unverified.insert(id, Unverified { announcement, first: link, links: [link].into(), whole });
         let token = self.ask(Pending::VerifyAnnouncement { broadcast: id });
         self.outputs.push_back(Output::Verify { token, checks });
     }
 
     pub(super) fn announcement_verified(&mut self, id: BroadcastId, valid: bool) {
-        let Some(Unverified { announcement, links, whole }) = self.unverified.remove(&id) else { return };
+        let Some(Unverified { announcement, first, links, whole }) = self.unverified.remove(&id) else { return };
         if !valid {
-            // The first to send it is the one whose frame was checked.
-            if let Some(&link) = links.first() {
+            if links.contains(&first) {
+                let link = first;
                 self.drop_peer(link, CloseReason::Violation(format!("announced {id} with a wrong signature")));
             }
             return;
@@ -212,7 +224,8 @@ impl Node {
         if let Some((link, batch, signature, data)) = whole {
             from = Some(link);
             let now = self.now;
-            let fits = self.with_broadcast(id, |broadcast| {
+            // What it leads to goes to the driver behind the announcement.
+            let fits = self.broadcasts.get_mut(&id).map(|broadcast| {
                 broadcast.whole = Some(data);
                 broadcast.handle_batch(link, batch.clone(), signature).is_some()
                     && broadcast.handle_batch_verified(now, batch, signature, true).is_ok()
@@ -294,7 +307,7 @@ impl Node {
             Frame::Pong { token } => self.pong(link, token),
             Frame::Bye => self.member_leaves(link),
             Frame::Assign { assignment, signature } => self.verify_assignment(*assignment, signature),
-            Frame::Routed { path, frame } => self.routed(link, path, frame),
+            Frame::Routed { path, frame } => self.routed(path, frame),
             Frame::Reports { reports } => self.reports_from(link, reports),
             Frame::Announce { broadcast, announcement } => self.announced(link, broadcast, *announcement, None),
             Frame::Whole { whole, .. } if !whole.is_intact() => {
@@ -437,8 +450,16 @@ impl Node {
         }
     }
 
+    /// Receipts what was stored since the last time.
+    fn receipt(&mut self, id: BroadcastId) {
+        while let Some(pieces) = self.broadcasts.get_mut(&id).and_then(Broadcast::take_receipt) {
+            self.report(Report::Receipt { broadcast: id, pieces });
+        }
+    }
+
     fn report_result(&mut self, id: BroadcastId, outcome: Result<Digest, String>) {
         let now = self.now;
+        self.receipt(id);
         let Some(broadcast) = self.broadcasts.get_mut(&id) else { return };
         if std::mem::replace(&mut broadcast.reported, true) {
             return;
@@ -473,7 +494,7 @@ impl Node {
         pending: Pending,
     ) {
         let Some(broadcast) = self.broadcasts.get(&id) else { return };
-        if domain == SignatureDomain::Abort && broadcast.phase == Phase::Failed {
+        if domain == SignatureDomain::Abort && broadcast.aborted {
             return;
         }
         let key = (domain == SignatureDomain::Abort).then_some(broadcast.announcement.credential.key);
@@ -485,6 +506,12 @@ impl Node {
     pub(super) fn abort_signed(&mut self, id: BroadcastId, reason: String, signature: Signature) {
         let frame = Frame::Abort { broadcast: id, reason: reason.clone(), signature };
         self.member_links().into_iter().for_each(|link| self.send(link, frame.clone()));
+        if let Some(broadcast) = self.broadcasts.get_mut(&id) {
+            broadcast.aborted = true;
+            // The root had everything; its application is told all the same.
+            broadcast.phase = Phase::Active;
+            broadcast.reported = false;
+        }
         self.fail(id, Failure::Aborted(reason));
     }
 
@@ -492,8 +519,8 @@ impl Node {
         if !valid {
             return self.drop_peer(from, CloseReason::Violation(format!("forged the end of {id}")));
         }
-        let known = self.broadcasts.get(&id).is_some_and(|b| b.phase != Phase::Failed);
-        if known {
+        let news = self.broadcasts.get_mut(&id).is_some_and(|b| !std::mem::replace(&mut b.aborted, true));
+        if news {
             let links = self.member_links().into_iter().filter(|&link| link != from);
             links.collect::<Vec<_>>().into_iter().for_each(|link| self.send(link, frame.clone()));
             self.fail(id, Failure::Aborted(reason));
@@ -516,19 +543,22 @@ impl Node {
         if !valid {
             return self.drop_peer(from, CloseReason::Violation(format!("forged the end of {id}")));
         }
-        // Down the control tree only: it comes from above, once.
-        let links = self.tree_links().into_iter().filter(|&link| link != from);
+        if self.coordinator.is_some() {
+            return;
+        }
+        // Downwards only: what an orphan hangs on may for a while be part of a circle.
+        let links = self.child_links().into_iter().filter(|&link| link != from);
         links.collect::<Vec<_>>().into_iter().for_each(|link| self.send(link, frame.clone()));
         if self.broadcasts.get(&id).is_some_and(|b| b.reported) {
             self.event(Event::Released { broadcast: id });
         }
     }
 
-    /// Reports progress, announces what went down the tree in vain, and gives up what cannot be completed.
+    /// Receipts pieces, announces what went down the tree in vain, and gives up what cannot be completed.
     pub(super) fn look_after_broadcasts(&mut self) {
         let now = self.now;
         let nodes = self.assignment().map_or(1, |a| u64::from(a.cluster_size) * a.clusters.len() as u64);
-        let interval = PROGRESS_INTERVAL.times(nodes.div_ceil(1000));
+        let interval = RECEIPT_INTERVAL.times(nodes.div_ceil(1000));
         let lost = self.membership.coordinator_lost(now) && self.coordinator.is_none();
         let ids: Vec<BroadcastId> = self.broadcasts.keys().copied().collect();
         for id in ids {
@@ -539,10 +569,9 @@ impl Node {
             }
             let is_root = id.root == broadcast.swarm().standing.node;
             let active = broadcast.phase == Phase::Active && !is_root;
-            if active && now.since(broadcast.progress_at) >= interval {
-                broadcast.progress_at = now;
-                let pieces = broadcast.swarm().have().count();
-                self.report(Report::Progress { broadcast: id, pieces });
+            if active && now.since(broadcast.receipted_at) >= interval {
+                broadcast.receipted_at = now;
+                self.receipt(id);
             }
             if lost {
                 self.end_without_coordinator(id);

@@ -1,10 +1,11 @@
 //! The coordinator's node: what becomes of the coordinator's decisions, and of the reports that reach it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::content::manifest::{SignatureDomain, signed_message};
 use crate::group::assignment::{Assignment, Credential};
 use crate::group::coordinator::Decision;
+use crate::group::receipts::Receipts;
 use crate::group::report::{NodeResult, Report, SignedReport};
 use crate::io::{Check, CloseReason, Event, Output, Signer};
 use crate::limits::SILENCE_MAX;
@@ -32,6 +33,9 @@ pub(super) struct Coordination {
     /// Receivers that must be complete before a broadcast is over.
     receivers: BTreeMap<BroadcastId, u32>,
     released: BTreeMap<BroadcastId, usize>,
+    receipts: BTreeMap<BroadcastId, Receipts>,
+    /// Broadcasts whose root may leave.
+    may_leave: BTreeSet<BroadcastId>,
 }
 
 struct Joining {
@@ -149,8 +153,9 @@ impl Node {
         match report {
             Report::Ready { epoch } => self.member_ready(from, epoch),
             Report::Lost { node } => {
-                let known = self.coordinator.as_ref().is_some_and(|c| c.member(node).is_some());
-                if known && self.link_to(node).is_none() {
+                // A former parent knows nothing of a node that hangs elsewhere.
+                let parent = self.coordinator.as_ref().and_then(|c| c.parent_of(node));
+                if parent == Some(from) && self.link_to(node).is_none() {
                     self.coordination.missing.entry(node).or_insert(self.now);
                 }
             }
@@ -167,8 +172,17 @@ impl Node {
                 self.drain_coordinator();
             }
             Report::Result(result) => self.node_result(from, result),
-            Report::Progress { broadcast, pieces } => self.event(Event::Progress { broadcast, node: from, pieces }),
+            Report::Receipt { broadcast, pieces } => {
+                let pieces = self.coordination.receipts.entry(broadcast).or_default().add(from, &pieces);
+                self.event(Event::Progress { broadcast, node: from, pieces });
+                self.let_root_leave(broadcast);
+            }
         }
+    }
+
+    /// Whether a node's place in the control tree is right below this one.
+    pub(super) fn is_child_of_coordinator(&self, node: NodeId) -> bool {
+        self.coordinator.as_ref().is_some_and(|c| c.parent_of(node) == Some(COORDINATOR))
     }
 
     fn member_ready(&mut self, node: NodeId, epoch: u32) {
@@ -182,6 +196,19 @@ impl Node {
             coordinator.renew(node, epoch);
         }
         self.drain_coordinator();
+    }
+
+    /// Says so when the receipts show that a broadcast can do without its root.
+    fn let_root_leave(&mut self, id: BroadcastId) {
+        let Some(coordinator) = &self.coordinator else { return };
+        let receivers = coordinator.members().filter(|&node| node != id.root).count();
+        let pieces = self.broadcasts.get(&id).filter(|b| b.end().is_some()).map(|b| b.swarm().known());
+        let receipts = self.coordination.receipts.get(&id);
+        if pieces.is_some_and(|pieces| receipts.is_some_and(|r| r.suffice(pieces, receivers)))
+            && self.coordination.may_leave.insert(id)
+        {
+            self.event(Event::RootMayLeave { broadcast: id });
+        }
     }
 
     fn node_result(&mut self, from: NodeId, result: NodeResult) {
@@ -230,6 +257,7 @@ impl Node {
         self.coordination.missing.remove(&node);
         let described = self.describe(node);
         let Some(coordinator) = &mut self.coordinator else { return };
+        self.coordination.receipts.values_mut().for_each(|receipts| receipts.remove(node));
         if coordinator.handle_lost(node) {
             let name = described.map(|(name, _)| name).unwrap_or_default();
             self.event(Event::MemberLost { node, name });

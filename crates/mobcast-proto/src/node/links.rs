@@ -225,8 +225,16 @@ impl Node {
             if silence >= limit {
                 let node = link.target();
                 let reason = CloseReason::Silent(silence);
+                let joining = matches!(link.dial, Some(Dial::Join { .. }));
+                let joiner = link.identity == Some(PeerIdentity::Joiner);
                 self.event(Event::PeerDropped { node, reason: reason.clone() });
                 self.close(id, reason);
+                if joining {
+                    self.join_link_down();
+                }
+                if let Some(coordinator) = self.coordinator.as_mut().filter(|_| joiner) {
+                    coordinator.handle_joiner_gone(id);
+                }
             } else if link.member().is_some() && link.pinged_at.is_none_or(|at| now.since(at) >= PING_INTERVAL) {
                 self.ping(id);
             }

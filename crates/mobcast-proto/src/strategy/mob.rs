@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::content::have::{HaveSet, Run, runs_of};
+use crate::content::have::{HaveSet, RUNS_PER_FRAME, Run, runs_of};
 use crate::content::slots::{SlotSet, slot_of};
 use crate::fetch::open::OpenPiece;
 use crate::fetch::picker::pick;
@@ -85,7 +85,16 @@ impl Strategy for Mob {
                 self.fill_all(swarm);
             }
             StrategyEvent::PieceStored(piece) => self.stored(swarm, piece),
-            StrategyEvent::PieceWrong(piece) | StrategyEvent::RequestRejected { piece, .. } => {
+            StrategyEvent::RequestRejected { piece, .. } => {
+                // Its owner may have it and not be able to serve it: somebody has to import it again.
+                if swarm.is_missing(piece) && swarm.local_copies(piece) == 0 {
+                    self.given.remove(&piece);
+                    self.stolen.insert(piece);
+                }
+                self.consider(swarm, piece);
+                self.fill_all(swarm);
+            }
+            StrategyEvent::PieceWrong(piece) => {
                 self.consider(swarm, piece);
                 self.fill_all(swarm);
             }
@@ -189,7 +198,8 @@ impl Mob {
                 swarm.announce(link, piece);
             }
         }
-        if swarm.was_crowded() {
+        let index_complete = piece.0 < swarm.index_pieces() && swarm.askable() == swarm.known();
+        if swarm.was_crowded() || index_complete {
             self.fill_all(swarm);
         }
     }
@@ -234,6 +244,12 @@ impl Mob {
     }
 
     fn assignment_changed(&mut self, swarm: &mut Swarm) {
+        // What it has asked for stays its own to import, also if the first attempt fails.
+        let wan = |open: &OpenPiece| open.parts.iter().any(|part| is_wan(swarm, part.peer));
+        let asked: Vec<PieceIndex> = swarm.open().filter(|(_, open)| wan(open)).map(|(piece, _)| piece).collect();
+        for piece in asked {
+            self.stolen.insert(piece);
+        }
         let pieces: Vec<PieceIndex> = self.todo.iter().collect();
         for piece in pieces {
             if !self.is_mine(swarm, piece) {
@@ -252,7 +268,8 @@ impl Mob {
     }
 
     fn tick(&mut self, swarm: &mut Swarm) {
-        if self.stealing.is_some_and(|(_, since)| swarm.now().since(since) > STEAL_PATIENCE) {
+        if let Some((victim, _)) = self.stealing.filter(|&(_, since)| swarm.now().since(since) > STEAL_PATIENCE) {
+            self.backlogs.remove(&victim);
             self.stealing = None;
         }
         if swarm.is_complete() {
@@ -330,7 +347,9 @@ impl Mob {
     /// Tells a peer in another cluster which pieces it should announce.
     fn tell_interest(&self, swarm: &mut Swarm, peer: LinkId) {
         let slots = if swarm.in_root_cluster() { SlotSet::none() } else { swarm.standing.slots.clone() };
-        swarm.tell(peer, StrategyMessage::Interest { slots, pieces: self.stolen.runs() });
+        let mut pieces = self.stolen.runs();
+        pieces.truncate(RUNS_PER_FRAME);
+        swarm.tell(peer, StrategyMessage::Interest { slots, pieces });
     }
 
     /// The root has its local peers fetch different parts from it, so that each part leaves it once first.
@@ -411,7 +430,8 @@ impl Mob {
                 (false, _) => swarm_copies(swarm, piece),
             }
         };
-        let candidates = |index: usize| self.todo.word(index) & peer.have.word(index);
+        let askable = swarm.askable();
+        let candidates = |i: usize| self.todo.word(i) & peer.have.word(i) & known_mask(askable, i);
         let piece = pick(&mut random, self.todo.word_count(), candidates, score);
         swarm.random = random;
         piece
@@ -434,8 +454,9 @@ impl Mob {
             1 + (u64::from(others_turn) << 32 | u64::from(!wanted_elsewhere) << 31 | copies)
         };
         let words = peer.have.word_count();
-        let known = (swarm.known() as usize).div_ceil(64);
-        let candidates = |i: usize| peer.have.word(i) & swarm.missing_word(i) & known_mask(swarm.known(), i);
+        let askable = swarm.askable();
+        let known = (askable as usize).div_ceil(64);
+        let candidates = |i: usize| peer.have.word(i) & swarm.missing_word(i) & known_mask(askable, i);
         let piece = pick(&mut random, words.min(known), candidates, score);
         swarm.random = random;
         piece

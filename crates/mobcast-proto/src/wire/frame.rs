@@ -7,7 +7,7 @@ use crate::content::announcement::{Announcement, WHOLE_BYTES_MAX, Whole};
 use crate::content::have::{Run, read_runs, write_runs};
 use crate::content::manifest::Batch;
 use crate::group::assignment::{Assignment, Credential, read_addresses, write_addresses};
-use crate::group::report::SignedReport;
+use crate::group::report::{RECEIPT_RUNS_MAX, SignedReport};
 use crate::limits::{ADDRESSES_MAX, FRAME_BYTES_MAX, NAME_BYTES_MAX, PROBES_MAX};
 use crate::strategy::message::StrategyMessage;
 use crate::units::{BroadcastId, ByteRange, ClusterId, GroupId, NodeId, PieceIndex, PublicKey, Signature};
@@ -222,14 +222,16 @@ pub enum Frame {
 }
 
 /// Longest text of a reason, bytes.
-const TEXT_BYTES_MAX: usize = 1024;
+pub const TEXT_BYTES_MAX: usize = 1024;
 /// Longest certificate, bytes; ours have about 400.
 const CERTIFICATE_BYTES_MAX: usize = 4096;
 /// Longest path down the control tree: `COORDINATOR_CHILDREN_MAX * TREE_CHILDREN_MAX^4` nodes need five steps; broken
 /// places in the tree may make it deeper.
 const PATH_MAX: usize = 32;
-/// Reports of one frame: each is below 700 bytes.
+/// Reports of one frame.
 pub const REPORTS_PER_FRAME: usize = 64;
+/// Bytes of the reports of one frame, so that the longest one still fits behind others.
+pub const REPORTS_BYTES_MAX: usize = FRAME_BYTES_MAX / 2;
 
 impl Frame {
     /// The byte by which the frame starts.
@@ -449,4 +451,4 @@ fn read_request(r: &mut Reader<'_>) -> Result<Frame, DecodeError> {
 
 const _: () = assert!(WHOLE_BYTES_MAX as usize + 2_048 < FRAME_BYTES_MAX);
 const _: () = assert!(ADDRESSES_MAX * 19 * PROBES_MAX < FRAME_BYTES_MAX);
-const _: () = assert!(REPORTS_PER_FRAME * 700 < FRAME_BYTES_MAX);
+const _: () = assert!(REPORTS_BYTES_MAX + RECEIPT_RUNS_MAX * 6 + 200 < FRAME_BYTES_MAX);

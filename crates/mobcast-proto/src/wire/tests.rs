@@ -132,7 +132,7 @@ fn reports() -> Frame {
         Report::Unreachable { node: NodeId(u32::MAX) },
         result(Ok(Digest([6; 32]))),
         result(Err("cannot write /data/x: Permission denied".into())),
-        Report::Progress { broadcast: BROADCAST, pieces: 500 },
+        Report::Receipt { broadcast: BROADCAST, pieces: vec![Run { first: PieceIndex(3), count: 500 }] },
     ];
     let signed = |report| SignedReport { from: NodeId(5), report, signature: SIGNATURE };
     Frame::Reports { reports: all.into_iter().map(signed).collect() }

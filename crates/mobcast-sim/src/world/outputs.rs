@@ -47,7 +47,8 @@ impl World {
                 self.send_payload(index, link, broadcast, piece, range);
             }
             Output::CancelPayload { link, broadcast, piece } => self.cancel_payload(index, link, broadcast, piece),
-            Output::DropPiece { .. } | Output::Hashes { .. } => {}
+            Output::DropPiece { .. } => {}
+            Output::Hashes { broadcast, .. } => self.check_announced(index, broadcast),
             Output::Connect { link, dial } => self.dial(index, link, &dial),
             Output::Close { link, .. } => {
                 let machine = &mut self.machines[index.0 as usize];
@@ -83,11 +84,18 @@ impl World {
             }
             Output::Identity { .. } => {}
             Output::VerifyPiece { broadcast, piece } | Output::StorePiece { broadcast, piece, .. } => {
+                self.check_announced(index, broadcast);
                 let at = now + self.settings.store_time;
                 self.network.schedule(at, Due::Stored { node: index, broadcast, piece, opened: life });
             }
             Output::Event(event) => self.event(index, event),
         }
+    }
+
+    /// A driver has no place for what belongs to a broadcast that it has not heard of.
+    fn check_announced(&self, index: NodeIndex, broadcast: BroadcastId) {
+        let announced = &self.machines[index.0 as usize].seen.announced;
+        assert!(announced.contains(&broadcast), "{broadcast} is spoken of before it is announced");
     }
 
     fn transmit(
@@ -138,7 +146,12 @@ impl World {
         let now = self.network.now();
         let machine = &mut self.machines[index.0 as usize];
         match event {
-            Event::Announced { broadcast, .. } if !machine.undecided => machine.node.accept(now, broadcast),
+            Event::Announced { broadcast, .. } => {
+                machine.seen.announced.insert(broadcast);
+                if !machine.undecided {
+                    machine.node.accept(now, broadcast);
+                }
+            }
             Event::Complete { broadcast, .. } => {
                 machine.seen.complete.insert(broadcast, now);
                 self.completions += 1;
@@ -151,6 +164,9 @@ impl World {
             }
             Event::Released { broadcast } => {
                 machine.seen.released.insert(broadcast, now);
+            }
+            Event::RootMayLeave { broadcast } => {
+                machine.seen.may_leave.insert(broadcast, now);
             }
             Event::Admitted { reason, .. } => machine.seen.reason = reason,
             Event::Assigned { cluster_name, .. } => machine.seen.cluster = cluster_name,

@@ -63,7 +63,8 @@ impl Mob {
         let own_rate = Mob::import_rate(swarm).max(1);
         let mut own: Vec<PieceIndex> = self.todo.iter().filter(|&piece| !self.stolen.contains(piece)).collect();
         let left = own.len() as u64;
-        let part = u128::from(left) * u128::from(thief_rate.max(1)) / u128::from(thief_rate.max(1) + own_rate);
+        let part =
+            u128::from(left) * u128::from(thief_rate.max(1)) / (u128::from(thief_rate.max(1)) + u128::from(own_rate));
         let count = (part as u32).max(u32::from(left > 0)).min(pieces_max);
         // First what no peer of this node can provide, then from the far end of the order in which it would come.
         let obtainable = |piece: PieceIndex| swarm.peers().any(|(_, p)| !p.local && p.have.contains(piece));
@@ -101,12 +102,15 @@ impl Mob {
 
     /// Takes what a victim gave.
     pub(super) fn take(&mut self, swarm: &mut Swarm, victim: LinkId, pieces: &[Run]) {
-        self.stealing = self.stealing.filter(|&(asked, _)| asked != victim);
+        if self.stealing.is_none_or(|(asked, _)| asked != victim) {
+            return;
+        }
+        self.stealing = None;
         if pieces.is_empty() {
             self.backlogs.remove(&victim);
             return;
         }
-        for piece in pieces.iter().flat_map(|run| run.pieces()) {
+        for piece in pieces.iter().flat_map(|run| run.pieces()).take(STEAL_MAX as usize) {
             self.stolen.insert(piece);
             self.given.remove(&piece);
             self.consider(swarm, piece);
