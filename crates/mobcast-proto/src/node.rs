@@ -24,6 +24,7 @@ use crate::wire::frame::{Frame, Hello, PROTOCOL_VERSION};
 
 mod broadcasts;
 mod coordination;
+mod endings;
 mod group;
 mod links;
 

@@ -1,0 +1,187 @@
+//! How broadcasts end at a node: complete, failed, given up by the root, released by the authority; and what is reported
+//! of that.
+
+use crate::broadcast::{Broadcast, Phase};
+use crate::content::manifest::{SignatureDomain, signed_message};
+use crate::group::report::{NodeResult, Report};
+use crate::io::{Check, CloseReason, Event, Failure, Output, Signer};
+use crate::limits::SILENCE_MAX;
+use crate::time::{Duration, Time};
+use crate::units::{BroadcastId, Digest, LinkId, Signature};
+use crate::wire::frame::Frame;
+
+use super::broadcasts::broadcast_body;
+use super::{Node, Pending};
+
+/// Pieces are receipted this often by each node of a group of up to a thousand; less often by larger ones.
+const RECEIPT_INTERVAL: Duration = Duration::from_secs(1);
+/// An object that went down the tree in one frame is announced to all peers if it is not over by then.
+const WHOLE_PATIENCE: Duration = Duration::from_millis(500);
+
+impl Node {
+    pub(super) fn broadcast_complete(&mut self, id: BroadcastId) {
+        let Some(end) = self.broadcasts.get(&id).and_then(Broadcast::end) else { return };
+        self.event(Event::Complete { broadcast: id, length: end.length, object_hash: end.object_hash });
+        // The root's part is known to the coordinator; what it waits for is the receivers.
+        if self.broadcasts[&id].swarm().standing.node == id.root {
+            self.release_if_over(id);
+        }
+    }
+
+    /// The application has put a complete object where it belongs: the coordinator may know.
+    pub fn confirm(&mut self, now: Time, id: BroadcastId) {
+        self.set_now(now);
+        if let Some(end) = self.broadcasts.get(&id).and_then(Broadcast::end) {
+            self.report_result(id, Ok(end.object_hash));
+        }
+    }
+
+    /// Receipts what was stored since the last time.
+    fn receipt(&mut self, id: BroadcastId) {
+        while let Some(pieces) = self.broadcasts.get_mut(&id).and_then(Broadcast::take_receipt) {
+            self.report(Report::Receipt { broadcast: id, pieces });
+        }
+    }
+
+    fn report_result(&mut self, id: BroadcastId, outcome: Result<Digest, String>) {
+        let now = self.now;
+        self.receipt(id);
+        let Some(broadcast) = self.broadcasts.get_mut(&id) else { return };
+        if std::mem::replace(&mut broadcast.reported, true) {
+            return;
+        }
+        let elapsed_us = now.since(broadcast.started).as_micros();
+        let traffic = broadcast.traffic();
+        self.report(Report::Result(NodeResult { broadcast: id, outcome, elapsed_us, traffic }));
+    }
+
+    pub(super) fn fail(&mut self, id: BroadcastId, failure: Failure) {
+        let failed = self.with_broadcast(id, |broadcast| {
+            // A complete object may still fail to get to its place, until the application has confirmed it.
+            let unplaced = broadcast.phase == Phase::Complete && matches!(failure, Failure::Local(_));
+            let open = (matches!(broadcast.phase, Phase::Offered | Phase::Active) || unplaced) && !broadcast.reported;
+            if open {
+                broadcast.fail();
+            }
+            open
+        });
+        if failed == Some(true) {
+            self.report_result(id, Err(failure.to_string()));
+            self.event(Event::Failed { broadcast: id, failure });
+        }
+    }
+
+    pub(super) fn verify_end(
+        &mut self,
+        id: BroadcastId,
+        domain: SignatureDomain,
+        body: Vec<u8>,
+        signature: Signature,
+        pending: Pending,
+    ) {
+        let Some(broadcast) = self.broadcasts.get(&id) else { return };
+        if domain == SignatureDomain::Abort && broadcast.aborted {
+            return;
+        }
+        let key = (domain == SignatureDomain::Abort).then_some(broadcast.announcement.credential.key);
+        let message = signed_message(domain, self.config.group, &body);
+        let token = self.ask(pending);
+        self.outputs.push_back(Output::Verify { token, checks: vec![Check { key, message, signature }] });
+    }
+
+    pub(super) fn abort_signed(&mut self, id: BroadcastId, reason: String, signature: Signature) {
+        let frame = Frame::Abort { broadcast: id, reason: reason.clone(), signature };
+        self.member_links().into_iter().for_each(|link| self.send(link, frame.clone()));
+        if let Some(broadcast) = self.broadcasts.get_mut(&id) {
+            broadcast.aborted = true;
+            // The root had everything; its application is told all the same.
+            broadcast.phase = Phase::Active;
+            broadcast.reported = false;
+        }
+        self.fail(id, Failure::Aborted(reason));
+    }
+
+    pub(super) fn abort_verified(&mut self, id: BroadcastId, reason: String, frame: Frame, from: LinkId, valid: bool) {
+        if !valid {
+            return self.drop_peer(from, CloseReason::Violation(format!("forged the end of {id}")));
+        }
+        let news = self.broadcasts.get_mut(&id).is_some_and(|b| !std::mem::replace(&mut b.aborted, true));
+        if news {
+            let links = self.member_links().into_iter().filter(|&link| link != from);
+            links.collect::<Vec<_>>().into_iter().for_each(|link| self.send(link, frame.clone()));
+            self.fail(id, Failure::Aborted(reason));
+        }
+    }
+
+    pub(super) fn sign_release(&mut self, id: BroadcastId) {
+        let message = signed_message(SignatureDomain::Release, self.config.group, &broadcast_body(id, ""));
+        let token = self.ask(Pending::SignRelease { broadcast: id });
+        self.outputs.push_back(Output::Sign { token, signer: Signer::Authority, message });
+    }
+
+    pub(super) fn release_signed(&mut self, id: BroadcastId, signature: Signature) {
+        let frame = Frame::Release { broadcast: id, signature };
+        self.tree_links().into_iter().for_each(|link| self.send(link, frame.clone()));
+        self.event(Event::Released { broadcast: id });
+    }
+
+    pub(super) fn release_verified(&mut self, id: BroadcastId, frame: Frame, from: LinkId, valid: bool) {
+        if !valid {
+            return self.drop_peer(from, CloseReason::Violation(format!("forged the end of {id}")));
+        }
+        if self.coordinator.is_some() {
+            return;
+        }
+        // Downwards only: what an orphan hangs on may for a while be part of a circle.
+        let links = self.child_links().into_iter().filter(|&link| link != from);
+        links.collect::<Vec<_>>().into_iter().for_each(|link| self.send(link, frame.clone()));
+        if self.broadcasts.get(&id).is_some_and(|b| b.reported) {
+            self.event(Event::Released { broadcast: id });
+        }
+    }
+
+    /// Receipts pieces, announces what went down the tree in vain, and gives up what cannot be completed.
+    pub(super) fn look_after_broadcasts(&mut self) {
+        let now = self.now;
+        let nodes = self.assignment().map_or(1, |a| u64::from(a.cluster_size) * a.clusters.len() as u64);
+        let interval = RECEIPT_INTERVAL.times(nodes.div_ceil(1000));
+        let lost = self.membership.coordinator_lost(now) && self.coordinator.is_none();
+        let ids: Vec<BroadcastId> = self.broadcasts.keys().copied().collect();
+        for id in ids {
+            let Some(broadcast) = self.broadcasts.get_mut(&id) else { continue };
+            if broadcast.whole.is_some() && !broadcast.flooded && now.since(broadcast.started) >= WHOLE_PATIENCE {
+                self.flood_announcement(id);
+                continue;
+            }
+            let is_root = id.root == broadcast.swarm().standing.node;
+            let active = broadcast.phase == Phase::Active && !is_root;
+            if active && now.since(broadcast.receipted_at) >= interval {
+                broadcast.receipted_at = now;
+                self.receipt(id);
+            }
+            if lost {
+                self.end_without_coordinator(id);
+            }
+        }
+        self.ensure_links();
+        if self.coordinator.is_some() {
+            self.look_after_members();
+        }
+    }
+
+    /// Without a coordinator nobody says that a broadcast is over: who has it all may go, who gets nothing any more
+    /// gives up.
+    fn end_without_coordinator(&mut self, id: BroadcastId) {
+        let Some(broadcast) = self.broadcasts.get(&id) else { return };
+        match broadcast.phase {
+            Phase::Complete if broadcast.reported => self.event(Event::Released { broadcast: id }),
+            Phase::Active if self.now.since(broadcast.arrived_at()) >= SILENCE_MAX => {
+                let pieces = broadcast.announcement.descriptor.piece_count().unwrap_or(broadcast.swarm().known());
+                let missing = pieces - broadcast.swarm().have().count();
+                self.fail(id, Failure::Incomplete { missing, pieces });
+            }
+            Phase::Offered => self.fail(id, Failure::Incomplete { missing: 0, pieces: 0 }),
+            _ => {}
+        }
+    }
+}
