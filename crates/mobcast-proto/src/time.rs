@@ -127,3 +127,16 @@ impl fmt::Debug for Time {
         write!(f, "{:.6} s", self.as_secs_f64())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_peer_claims_does_not_overflow() {
+        assert_eq!(Duration::from_micros(u64::MAX), Duration(u64::MAX));
+        assert_eq!(Time(5) + Duration::from_secs(u64::MAX), Time(u64::MAX));
+        assert_eq!(rate_bytes_per_s(u64::MAX, Duration::ZERO), u64::MAX);
+        assert_eq!(Duration::for_bytes(u64::MAX, 0), Duration(u64::MAX));
+    }
+}

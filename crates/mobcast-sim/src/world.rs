@@ -136,6 +136,8 @@ pub struct Machine {
     pub seen: Seen,
     /// Whether it sends wrong bytes.
     pub malicious: bool,
+    /// Whether it forgets a broadcast as soon as it is complete, and leaves its links up.
+    pub forgetful: bool,
     /// Whether its application leaves every offer unanswered.
     pub undecided: bool,
     key: PublicKey,
@@ -246,6 +248,7 @@ impl World {
             node,
             seen: Seen::default(),
             malicious: false,
+            forgetful: false,
             undecided: false,
             key,
             flows: BTreeMap::new(),
@@ -275,6 +278,13 @@ impl World {
         self.network.schedule(now, Due::Source(from));
         self.drain(from);
         id
+    }
+
+    /// The root gives a broadcast up.
+    pub fn abort(&mut self, root: NodeIndex, id: BroadcastId, reason: &str) {
+        let now = self.network.now();
+        self.machines[root.0 as usize].node.abort(now, id, reason.into());
+        self.drain(root);
     }
 
     /// A machine dies (silently) or its process ends.

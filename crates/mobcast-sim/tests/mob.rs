@@ -184,6 +184,45 @@ fn once_the_root_may_leave_its_death_harms_nobody() {
 }
 
 #[test]
+fn a_peer_that_has_forgotten_a_broadcast_is_not_asked_for_ever() {
+    let topology = preset::full_mesh(2, &Cluster::new("", 4).with_nic(50 * MB), 5 * MB, 10_000_000);
+    let mut world = World::new(Network::new(&topology, drained()), Settings::default());
+    for i in 0..8 {
+        world.start_machine(ClusterIndex(i / 4), Some(format!("c{}", i / 4)));
+    }
+    world.machines[4].forgetful = true;
+    world.machines[5].forgetful = true;
+    let id = world.broadcast(NodeIndex(0), descriptor(10 * MB, 64 << 10), None);
+    run_until(&mut world, seconds(60.0), |world| {
+        world.machines.iter().all(|machine| machine.seen.complete.contains_key(&id))
+    });
+    assert!(world.steps() < 200_000, "{} steps: somebody asks and is refused in a loop", world.steps());
+}
+
+#[test]
+fn an_abort_is_passed_on_once() {
+    let topology = preset::full_mesh(1, &Cluster::new("", 12).with_nic(50 * MB), 1, 1);
+    let mut world = World::new(Network::new(&topology, drained()), Settings::default());
+    for _ in 0..12 {
+        world.start_machine(ClusterIndex(0), Some("c0".into()));
+    }
+    let id = world.broadcast(NodeIndex(0), descriptor(10 * MB, 64 << 10), None);
+    run_until(&mut world, seconds(60.0), |world| {
+        world.machines[1..].iter().filter(|machine| machine.seen.complete.contains_key(&id)).count() > 5
+    });
+    world.abort(NodeIndex(0), id, "the source has changed");
+    let before = world.steps();
+    pause(&mut world, Duration::from_secs(2));
+    let steps = world.steps() - before;
+    assert!(steps < 20_000, "{steps} steps: the abort goes round in circles");
+    let told = |machine: &mobcast_sim::world::Machine| {
+        machine.seen.complete.contains_key(&id) || machine.seen.failed.contains_key(&id)
+    };
+    assert!(world.machines.iter().all(told));
+    assert!(world.machines[0].seen.failed[&id].contains("changed"), "the root's own application is told too");
+}
+
+#[test]
 fn a_member_that_does_not_answer_the_offer_does_not_keep_the_others_waiting() {
     let topology = preset::full_mesh(2, &Cluster::new("", 4).with_nic(50 * MB), 10 * MB, 10_000_000);
     let complete_at = |undecided: &[usize]| {

@@ -305,6 +305,7 @@ pub(crate) mod tests {
             descriptor(u64::from(PIECES_MAX) * (16 << 10) + 1, 16 << 10),
             Descriptor { index_length: 2, ..descriptor(1, 16 << 10) },
             Descriptor { length: None, ..descriptor(1, 16 << 10) },
+            Descriptor { kind: ObjectKind::Stream, length: None, index_length: u64::MAX, ..descriptor(1, 16 << 10) },
         ] {
             assert!(Descriptor::read(&mut Reader::new(&bad.to_bytes())).is_err(), "{bad:?}");
         }

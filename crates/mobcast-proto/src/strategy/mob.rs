@@ -535,3 +535,45 @@ fn known_mask(known: u32, index: usize) -> u64 {
 fn is_wan(swarm: &Swarm, link: LinkId) -> bool {
     swarm.peer(link).is_some_and(|p| !p.local)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Time;
+    use crate::units::{BroadcastId, NodeId};
+
+    /// A node of cluster 1 with a local peer (link 1), in a broadcast whose root is in cluster 0.
+    fn swarm() -> Swarm {
+        let mut swarm = Swarm::new(BroadcastId::default(), 16 << 10, 0, None, 1);
+        swarm.standing.node = NodeId(5);
+        swarm.standing.cluster = ClusterId(1);
+        swarm.standing.slots = SlotSet::all();
+        swarm.add_peer(LinkId(1), NodeId(6), ClusterId(1));
+        swarm.add_known(8, 1, None);
+        swarm.set_now(Time(1));
+        swarm
+    }
+
+    #[test]
+    fn a_thief_may_claim_any_rate() {
+        let mut swarm = swarm();
+        let mut mob = Mob::default();
+        mob.handle(StrategyEvent::Started, &mut swarm);
+        assert_eq!(mob.todo.count(), 8);
+        let message = StrategyMessage::Steal { rate_bytes_per_s: u64::MAX, pieces_max: u32::MAX };
+        mob.handle(StrategyEvent::Message { peer: LinkId(1), message: &message }, &mut swarm);
+        assert!(mob.given.len() >= 7, "nearly all goes to the faster one");
+        mob.check_invariants(&swarm);
+    }
+
+    #[test]
+    fn nobody_can_press_work_on_a_node() {
+        let mut swarm = swarm();
+        swarm.standing.slots = SlotSet::none();
+        let mut mob = Mob::default();
+        let pieces = vec![Run { first: PieceIndex(0), count: 8 }];
+        let message = StrategyMessage::Grant { pieces };
+        mob.handle(StrategyEvent::Message { peer: LinkId(1), message: &message }, &mut swarm);
+        assert!(mob.stolen.is_empty() && mob.todo.is_empty(), "it has not asked for any");
+    }
+}

@@ -158,6 +158,9 @@ impl World {
                 if machine.node.id() != Some(broadcast.root) {
                     machine.node.confirm(now, broadcast);
                 }
+                if machine.forgetful {
+                    machine.node.forget(now, broadcast);
+                }
             }
             Event::Failed { broadcast, failure } => {
                 machine.seen.failed.insert(broadcast, failure.to_string());
