@@ -211,8 +211,14 @@ impl Node {
         }
     }
 
-    fn node_result(&mut self, from: NodeId, result: NodeResult) {
+    fn node_result(&mut self, from: NodeId, mut result: NodeResult) {
         let broadcast = result.broadcast;
+        let signed = self.broadcasts.get(&broadcast).and_then(|b| b.end()).map(|end| end.object_hash);
+        if let (Ok(hash), Some(signed)) = (&result.outcome, signed)
+            && *hash != signed
+        {
+            result.outcome = Err("reports another object than the root has sent".into());
+        }
         let (name, cluster) = self.describe(from).unwrap_or_else(|| (from.to_string(), String::new()));
         let complete = result.outcome.is_ok();
         self.coordination.results.entry(broadcast).or_default().insert(from, complete);
