@@ -8,7 +8,7 @@ use crate::content::have::{Run, runs_of};
 use crate::content::manifest::{Batch, Chain, End};
 use crate::content::slots::slot_of;
 use crate::fetch::swarm::Swarm;
-use crate::group::report::{RECEIPT_RUNS_MAX, Traffic};
+use crate::group::report::{NodeResult, RECEIPT_RUNS_MAX, Traffic};
 use crate::io::Output;
 use crate::limits::{BATCH_HASHES_MAX, BATCH_INTERVAL};
 use crate::strategy::message::StrategyMessage;
@@ -75,6 +75,10 @@ pub struct Broadcast {
     pub receipted_at: Time,
     /// Whether its result was reported.
     pub reported: bool,
+    /// That result, to be reported again when the way up the control tree has changed.
+    pub result: Option<NodeResult>,
+    /// The authority's word that the root is gone for good, if it is.
+    pub root_loss: Option<Signature>,
     /// Whether the root has given it up.
     pub aborted: bool,
     /// Whether it was announced on all links.
@@ -117,6 +121,8 @@ impl Broadcast {
             whole: None,
             receipted_at: now,
             reported: false,
+            result: None,
+            root_loss: None,
             aborted: false,
             flooded: false,
             swarm,
@@ -169,6 +175,13 @@ impl Broadcast {
         let later = runs.split_off(runs.len().min(RECEIPT_RUNS_MAX));
         self.unreceipted.extend(later.into_iter().flat_map(Run::pieces));
         (!runs.is_empty()).then_some(runs)
+    }
+
+    /// Everything that is stored is to be receipted again.
+    pub fn repeat_receipts(&mut self) {
+        if self.rooted.is_none() {
+            self.unreceipted = self.swarm.have().iter().collect();
+        }
     }
 
     /// When payload arrived last, or the broadcast became known.

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use crate::content::object::Descriptor;
 use crate::group::assignment::Credential;
 use crate::group::report::NodeResult;
+use crate::group::succession::Secret;
 use crate::time::Duration;
 use crate::units::{
     BroadcastId, ByteRange, ClusterId, Digest, GroupId, LinkId, NodeId, PieceIndex, PublicKey, Signature,
@@ -159,6 +160,18 @@ pub enum Output {
         /// The credential; the driver fills in when it expires.
         credential: Credential,
     },
+    /// Send the authority's key, in a frame [`Frame::Entrust`] with these children, over a link to a successor.
+    Entrust {
+        /// To whom.
+        link: LinkId,
+        /// The coordinator's children in the control tree.
+        children: Vec<NodeId>,
+    },
+    /// Keep the authority's key: from now on this node may be asked to sign as the authority.
+    Keep {
+        /// What the coordinator's driver has sent.
+        authority: Secret,
+    },
     /// The node is admitted: from here on it is known by this.
     Identity {
         /// Its credential.
@@ -233,6 +246,13 @@ pub enum Event {
     },
     /// The coordinator cannot be reached, or went away.
     CoordinatorLost,
+    /// A successor has taken over from a coordinator that is gone.
+    CoordinatorChanged {
+        /// The new coordinator.
+        node: NodeId,
+        /// Whether that is this node, which collects the results from here on.
+        own: bool,
+    },
     /// A broadcast exists. The application answers with `accept` or `decline`.
     Announced {
         /// The broadcast.

@@ -14,6 +14,7 @@ use crate::flow::upload::Uploads;
 use crate::group::assignment::{Assignment, Credential};
 use crate::group::coordinator::Coordinator;
 use crate::group::report::{Report, SignedReport};
+use crate::group::succession::Succession;
 use crate::io::{CloseReason, Event, Output, PeerIdentity, Token};
 use crate::random::Random;
 use crate::time::{Duration, Time};
@@ -27,6 +28,7 @@ mod coordination;
 mod endings;
 mod group;
 mod links;
+mod succession;
 
 use group::Membership;
 use links::Link;
@@ -57,12 +59,16 @@ pub struct NodeConfig {
 enum Pending {
     SignAssignment(Assignment),
     SignReport(Report),
+    SignSuccession(Succession),
+    SignRootLost { broadcast: BroadcastId },
     SignDescriptor { broadcast: BroadcastId },
     SignBatch { broadcast: BroadcastId },
     SignRelease { broadcast: BroadcastId },
     SignAbort { broadcast: BroadcastId, reason: String },
     VerifyAdmission { credential: Credential, signature: Signature, certificate: Vec<u8>, reason: String },
-    VerifyAssignment(Box<Assignment>),
+    VerifyAssignment(Box<Assignment>, Signature),
+    VerifySuccession { succession: Succession, signature: Signature, link: LinkId },
+    VerifyRootLost { broadcast: BroadcastId, frame: Frame, link: LinkId },
     VerifyReport(SignedReport),
     VerifyAnnouncement { broadcast: BroadcastId },
     VerifyBatch { link: LinkId, batch: Batch, signature: Signature },
@@ -100,6 +106,7 @@ pub struct Node {
     membership: Membership,
     coordinator: Option<Coordinator>,
     coordination: coordination::Coordination,
+    regency: Option<succession::Regency>,
     links: BTreeMap<LinkId, Link>,
     next_link: u32,
     uploads: Uploads,
@@ -146,6 +153,7 @@ impl Node {
             membership: Membership::default(),
             coordinator: None,
             coordination: coordination::Coordination::default(),
+            regency: None,
             links: BTreeMap::new(),
             next_link: 0,
             uploads: Uploads::default(),
@@ -374,6 +382,8 @@ impl Node {
         match self.pending.remove(&token) {
             Some(Pending::SignAssignment(assignment)) => self.assignment_signed(assignment, signature),
             Some(Pending::SignReport(report)) => self.report_signed(report, signature),
+            Some(Pending::SignSuccession(succession)) => self.succession_signed(succession, signature),
+            Some(Pending::SignRootLost { broadcast }) => self.root_loss_signed(broadcast, signature),
             Some(Pending::SignDescriptor { broadcast }) => self.descriptor_signed(broadcast, signature),
             Some(Pending::SignBatch { broadcast }) => self.batch_signed(broadcast, signature),
             Some(Pending::SignRelease { broadcast }) => self.release_signed(broadcast, signature),
@@ -389,7 +399,15 @@ impl Node {
             Some(Pending::VerifyAdmission { credential, signature, certificate, reason }) => {
                 self.admission_verified(valid, credential, signature, certificate, reason);
             }
-            Some(Pending::VerifyAssignment(assignment)) => self.assignment_verified(*assignment, valid),
+            Some(Pending::VerifyAssignment(assignment, signature)) => {
+                self.assignment_verified(*assignment, signature, valid);
+            }
+            Some(Pending::VerifySuccession { succession, signature, link }) => {
+                self.succession_verified(link, succession, signature, valid);
+            }
+            Some(Pending::VerifyRootLost { broadcast, frame, link }) => {
+                self.root_loss_verified(broadcast, frame, link, valid);
+            }
             Some(Pending::VerifyReport(report)) => self.report_verified(report, valid),
             Some(Pending::VerifyAnnouncement { broadcast }) => self.announcement_verified(broadcast, valid),
             Some(Pending::VerifyBatch { link, batch, signature }) => self.batch_verified(link, batch, signature, valid),

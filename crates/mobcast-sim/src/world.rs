@@ -124,6 +124,10 @@ pub struct Seen {
     pub cluster: String,
     /// When each broadcast's root was told that it may leave (at the coordinator).
     pub may_leave: BTreeMap<BroadcastId, Time>,
+    /// When it took over as coordinator.
+    pub coordinator_since: Option<Time>,
+    /// Results that it has collected as coordinator: whether each node has the object.
+    pub results: BTreeMap<(BroadcastId, NodeId), bool>,
     /// Peers that it dropped, and why.
     pub dropped: Vec<String>,
 }
@@ -134,6 +138,8 @@ pub struct Machine {
     pub node: Node,
     /// What its application has seen.
     pub seen: Seen,
+    /// Whether it has the authority's key.
+    pub authority: bool,
     /// Whether it sends wrong bytes.
     pub malicious: bool,
     /// Whether it forgets a broadcast as soon as it is complete, and leaves its links up.
@@ -247,6 +253,7 @@ impl World {
         self.machines.push(Machine {
             node,
             seen: Seen::default(),
+            authority: index == NodeIndex(0),
             malicious: false,
             forgetful: false,
             undecided: false,
@@ -285,6 +292,18 @@ impl World {
         let now = self.network.now();
         self.machines[root.0 as usize].node.abort(now, id, reason.into());
         self.drain(root);
+    }
+
+    /// Every link between two machines breaks, as if something between them had forgotten it; both notice.
+    pub fn cut_links(&mut self, a: NodeIndex, b: NodeIndex) {
+        let now = self.network.now();
+        let flows: Vec<FlowId> = self.machines[a.0 as usize].links.keys().copied().collect();
+        for flow in flows {
+            if self.network.ends(flow) == (a, b) {
+                self.network.close(flow);
+                self.link_gone(now, a, flow);
+            }
+        }
     }
 
     /// A machine dies (silently) or its process ends.

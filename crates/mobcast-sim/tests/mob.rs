@@ -1,7 +1,6 @@
 //! The protocol with the strategy `mob` in simulated networks: how near it comes to the optimum, and what must hold
 //! whatever happens. Every experiment follows from its seed.
 
-use mobcast_proto::content::object::{Descriptor, FileMeta, ObjectKind};
 use mobcast_proto::random::Random;
 use mobcast_proto::{Duration, Time};
 use mobcast_sim::experiment::{Experiment, Outcome, Step};
@@ -9,11 +8,11 @@ use mobcast_sim::network::{Network, NodeIndex, Settings as NetworkSettings, Stop
 use mobcast_sim::world::{Settings, World};
 use mobcast_topology::{Change, Cluster, ClusterIndex, LinkRef, Scenario, Topology, optimum, preset};
 
-const MB: u64 = 1_000_000;
+mod support;
 
-fn seconds(s: f64) -> Time {
-    Time((s * 1e9) as u64)
-}
+use support::{descriptor, drained, pause, run_until, seconds};
+
+const MB: u64 = 1_000_000;
 
 /// The fraction of the optimum that a run reached, set-up and tail included.
 fn fraction(experiment: &Experiment, outcome: &Outcome) -> f64 {
@@ -319,41 +318,4 @@ fn control_traffic_stays_within_its_limits() {
     assert_all_complete(&outcome, "64 nodes");
     println!("64 nodes, 64 KiB pieces: control {:.4} of WAN bytes", outcome.wan_control);
     assert!(outcome.wan_control <= 0.01, "{}", outcome.wan_control);
-}
-
-// ---- Helpers ----
-
-fn drained() -> NetworkSettings {
-    NetworkSettings { report_drained: true, ..NetworkSettings::default() }
-}
-
-fn descriptor(length: u64, piece_size: u32) -> Descriptor {
-    Descriptor {
-        kind: ObjectKind::Synthetic { seed: 0 },
-        name: b"object".to_vec(),
-        meta: FileMeta::default(),
-        length: Some(length),
-        index_length: 0,
-        piece_size,
-        strategy: "mob".into(),
-    }
-}
-
-/// Steps until something holds.
-///
-/// # Panics
-/// If it does not hold by `deadline`.
-fn run_until(world: &mut World, deadline: Time, done: impl Fn(&World) -> bool) {
-    while !done(world) {
-        assert!(world.network.now() < deadline, "not done by {deadline:?}");
-        world.step().expect("timers never end");
-    }
-}
-
-/// Lets time pass.
-fn pause(world: &mut World, time: Duration) {
-    let until = world.network.now() + time;
-    while world.network.now() < until {
-        world.step().expect("timers never end");
-    }
 }

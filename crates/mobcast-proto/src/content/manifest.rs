@@ -17,6 +17,10 @@ pub enum SignatureDomain {
     Assignment,
     /// The authority says that a broadcast is over and nodes may go.
     Release,
+    /// The authority says that a broadcast's root is gone for good.
+    RootLost,
+    /// The authority says who is coordinator from now on.
+    Succession,
     /// A root describes its object.
     Descriptor,
     /// A root vouches for the hashes of pieces.
@@ -33,6 +37,8 @@ pub fn signed_message(domain: SignatureDomain, group: GroupId, body: &[u8]) -> V
         SignatureDomain::Credential => "mobcast 1 credential",
         SignatureDomain::Assignment => "mobcast 1 assignment",
         SignatureDomain::Release => "mobcast 1 release",
+        SignatureDomain::RootLost => "mobcast 1 root lost",
+        SignatureDomain::Succession => "mobcast 1 succession",
         SignatureDomain::Descriptor => "mobcast 1 descriptor",
         SignatureDomain::Batch => "mobcast 1 batch",
         SignatureDomain::Abort => "mobcast 1 abort",

@@ -24,6 +24,8 @@ pub struct PeerAddress {
 /// A node's view of the group, renewed by the coordinator when something changes that concerns it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Assignment {
+    /// Of the coordinator that gives it; one of another coordinator is ignored.
+    pub term: u32,
     /// Grows with each renewal; an older one is ignored.
     pub epoch: u32,
     /// The node that it is for.
@@ -105,7 +107,7 @@ impl Assignment {
         let peers = |w: &mut Writer, peers: &[PeerAddress]| {
             w.list(peers, |w, peer| peer.write(w));
         };
-        w.u32(self.epoch).node(self.node).cluster(self.cluster).string(&self.cluster_name);
+        w.u32(self.term).u32(self.epoch).node(self.node).cluster(self.cluster).string(&self.cluster_name);
         w.u32(self.rank).u32(self.cluster_size);
         w.list(&self.clusters, |w, &cluster| {
             w.cluster(cluster);
@@ -127,6 +129,7 @@ impl Assignment {
     /// Reads what [`Assignment::write`] wrote.
     pub fn read(r: &mut Reader<'_>) -> Result<Assignment, DecodeError> {
         Ok(Assignment {
+            term: r.u32()?,
             epoch: r.u32()?,
             node: r.node()?,
             cluster: r.cluster()?,
@@ -174,6 +177,7 @@ pub(crate) mod tests {
             addresses: vec![address.parse().unwrap()],
         };
         Assignment {
+            term: 0,
             epoch: 3,
             node: NodeId(9),
             cluster: ClusterId(1),

@@ -103,6 +103,10 @@ enum Place {
 /// The coordinator of one group.
 pub struct Coordinator {
     random: Random,
+    /// The coordinator's own node.
+    own: NodeId,
+    /// Grows with each coordinator of the group.
+    term: u32,
     members: BTreeMap<NodeId, Member>,
     clusters: BTreeMap<ClusterId, Cluster>,
     graph: Graph,
@@ -116,6 +120,8 @@ pub struct Coordinator {
     completion_at: Option<Time>,
     next_node: u32,
     next_cluster: u32,
+    /// Successors that the last assignments named.
+    named: Vec<NodeId>,
     changed: BTreeSet<NodeId>,
     decisions: VecDeque<Decision>,
     closing: bool,
@@ -124,11 +130,22 @@ pub struct Coordinator {
 impl Coordinator {
     /// A group whose only member is its founder, node 0.
     pub fn new(name: String, cluster: Option<String>, addresses: Vec<SocketAddr>, key: PublicKey, seed: u64) -> Self {
-        let mut coordinator = Coordinator {
+        let mut coordinator = Coordinator::empty(NodeId(0), 0, seed);
+        let founder = Join { name, cluster: cluster.clone(), addresses, key };
+        coordinator.add_member(founder, Place::New(cluster));
+        coordinator.rebalance();
+        coordinator.publish();
+        coordinator
+    }
+
+    fn empty(own: NodeId, term: u32, seed: u64) -> Self {
+        Coordinator {
             random: Random::new(seed),
+            own,
+            term,
             members: BTreeMap::new(),
             clusters: BTreeMap::new(),
-            graph: Graph::default(),
+            graph: Graph::new(own),
             asked: BTreeSet::new(),
             joining: BTreeMap::new(),
             accusers: BTreeMap::new(),
@@ -138,15 +155,11 @@ impl Coordinator {
             completion_at: None,
             next_node: 0,
             next_cluster: 0,
+            named: Vec::new(),
             changed: BTreeSet::new(),
             decisions: VecDeque::new(),
             closing: false,
-        };
-        let founder = Join { name, cluster: cluster.clone(), addresses, key };
-        coordinator.add_member(founder, Place::New(cluster));
-        coordinator.rebalance();
-        coordinator.publish();
-        coordinator
+        }
     }
 
     /// Members, the coordinator's own node included.
@@ -167,6 +180,23 @@ impl Coordinator {
     /// The node above `node` in the control tree.
     pub fn parent_of(&self, node: NodeId) -> Option<NodeId> {
         self.graph.parent(node)
+    }
+
+    /// The nodes below `node` in the control tree, the lowest first.
+    pub fn children_of(&self, node: NodeId) -> Vec<NodeId> {
+        self.graph.children(node)
+    }
+
+    /// The coordinator's own children in the control tree.
+    pub fn children(&self) -> Vec<NodeId> {
+        self.children_of(self.own)
+    }
+
+    /// Who takes over when the coordinator goes: those of its children in the control tree with the lowest numbers
+    /// that others can connect to.
+    pub fn successors(&self) -> Vec<NodeId> {
+        let dialable = |node: &NodeId| !self.members[node].addresses.is_empty();
+        self.children().into_iter().filter(dialable).take(SUCCESSORS).collect()
     }
 
     /// Nodes from the coordinator's child down to `node` in the control tree.
@@ -253,9 +283,10 @@ impl Coordinator {
         self.publish();
     }
 
-    /// A member is gone: its share, its neighbours' links and its place are given to others. False if it was none.
+    /// A member is gone: its share, its neighbours' links and its place are given to others; its children in the
+    /// control tree have to ask for another place. False if it was none.
     pub fn handle_lost(&mut self, node: NodeId) -> bool {
-        if node == NodeId(0) {
+        if node == self.own {
             return false;
         }
         let Some(member) = self.members.remove(&node) else { return false };
@@ -370,7 +401,7 @@ impl Coordinator {
         let dialable = !join.addresses.is_empty();
         self.members.insert(node, Member { info, rank, addresses: join.addresses, slots: SlotSet::none(), epoch: 0 });
         self.graph.add(node, cluster, dialable);
-        if node != NodeId(0) {
+        if node != self.own {
             self.attach(node, cluster);
             self.connect(node);
         }
@@ -500,6 +531,11 @@ impl Coordinator {
     }
 
     fn publish(&mut self) {
+        let successors = self.successors();
+        if successors != self.named {
+            self.named = successors;
+            self.changed.extend(self.members.keys());
+        }
         for node in std::mem::take(&mut self.changed) {
             if let Some(member) = self.members.get_mut(&node) {
                 member.epoch += 1;
@@ -514,6 +550,7 @@ impl Coordinator {
         let cluster = &self.clusters[&member.info.cluster];
         let peers = |nodes: Vec<NodeId>| nodes.into_iter().map(|n| self.address(n)).collect();
         Assignment {
+            term: self.term,
             epoch: member.epoch,
             node,
             cluster: member.info.cluster,
@@ -525,7 +562,7 @@ impl Coordinator {
             local_peers: peers(self.graph.told_local(node)),
             global_peers: peers(self.graph.told_global(node)),
             slots: member.slots.clone(),
-            successors: self.successors(),
+            successors: peers(self.named.clone()),
         }
     }
 
@@ -534,12 +571,9 @@ impl Coordinator {
         let cluster = member.info.cluster;
         PeerAddress { node, cluster, rank: member.rank, addresses: member.addresses.clone() }
     }
-
-    fn successors(&self) -> Vec<PeerAddress> {
-        let dialable = self.members.iter().filter(|(id, member)| **id != NodeId(0) && !member.addresses.is_empty());
-        dialable.take(SUCCESSORS).map(|(&id, _)| self.address(id)).collect()
-    }
 }
+
+mod restore;
 
 #[cfg(test)]
 mod tests;

@@ -28,15 +28,21 @@ struct Vertex {
     accepted: BTreeSet<NodeId>,
 }
 
-/// The links of a group. Node 0 is the top of the control tree.
-#[derive(Default)]
+/// The links of a group.
 pub struct Graph {
+    /// The top of the control tree: the coordinator.
+    top: NodeId,
     vertices: BTreeMap<NodeId, Vertex>,
     /// For each ordered pair of clusters, where the search for the next peer starts.
     cursors: BTreeMap<(ClusterId, ClusterId), usize>,
 }
 
 impl Graph {
+    /// No links yet. `top` will be the top of the control tree.
+    pub fn new(top: NodeId) -> Graph {
+        Graph { top, vertices: BTreeMap::new(), cursors: BTreeMap::new() }
+    }
+
     /// A node without links. Only a dialable one is ever told to others.
     pub fn add(&mut self, node: NodeId, cluster: ClusterId, dialable: bool) {
         self.vertices.insert(node, Vertex { cluster, dialable, ..Vertex::default() });
@@ -63,6 +69,11 @@ impl Graph {
         self.vertices.get(&node)?.parent
     }
 
+    /// The nodes below `node` in the control tree, the lowest first.
+    pub fn children(&self, node: NodeId) -> Vec<NodeId> {
+        self.vertices.get(&node).map(|vertex| vertex.children.iter().copied().collect()).unwrap_or_default()
+    }
+
     /// Peers of its own cluster that `node` dials.
     pub fn told_local(&self, node: NodeId) -> Vec<NodeId> {
         self.told(node, true)
@@ -82,7 +93,7 @@ impl Graph {
     pub fn path_from_top(&self, node: NodeId) -> Vec<NodeId> {
         let mut path = Vec::new();
         let mut at = node;
-        while at != NodeId(0) {
+        while at != self.top {
             path.push(at);
             match self.parent(at) {
                 Some(parent) => at = parent,
@@ -110,7 +121,7 @@ impl Graph {
     /// enters each cluster once; the first of a cluster goes below the coordinator. Earlier members come first, which
     /// keeps the tree shallow.
     pub fn find_parent(&self, node: NodeId, cluster: ClusterId, members: &[NodeId]) -> NodeId {
-        let top = NodeId(0);
+        let top = self.top;
         let top_children = self.vertices[&top].children.len();
         let near_top = self.vertices[&top].cluster == cluster && top_children < COORDINATOR_LOCAL_CHILDREN_MAX;
         if near_top {
@@ -131,7 +142,7 @@ impl Graph {
     fn can_adopt(&self, parent: NodeId, node: NodeId) -> bool {
         let vertex = &self.vertices[&parent];
         parent != node
-            && parent != NodeId(0)
+            && parent != self.top
             && vertex.dialable
             && vertex.children.len() < TREE_CHILDREN_MAX
             && !self.path_from_top(parent).is_empty()
@@ -226,6 +237,14 @@ impl Graph {
             && !from.accepted.contains(&peer)
             && self.degree(peer, local) < degree_max
             && self.degree(node, local) < degree_max
+    }
+
+    /// `node` dials `peer`, unless one of them dials the other already.
+    pub fn restore_link(&mut self, node: NodeId, peer: NodeId) {
+        let known = self.vertices.contains_key(&peer) && node != peer;
+        if known && !self.vertices[&node].told.contains(&peer) && !self.vertices[&node].accepted.contains(&peer) {
+            self.link(node, peer);
+        }
     }
 
     fn link(&mut self, node: NodeId, peer: NodeId) {

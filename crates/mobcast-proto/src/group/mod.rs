@@ -6,4 +6,5 @@ pub mod discovery;
 mod graph;
 pub mod receipts;
 pub mod report;
+pub mod succession;
 pub mod ticket;

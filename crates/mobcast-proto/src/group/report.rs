@@ -2,6 +2,7 @@
 //! node's result (MOB, HPDC 2007, section 3.1, phase 4: the final acknowledgement over a tree).
 
 use crate::content::have::{Run, read_runs, write_runs};
+use crate::group::succession::Standing;
 use crate::limits::NAME_BYTES_MAX;
 use crate::units::{BroadcastId, Digest, NodeId, Signature};
 use crate::wire::codec::{DecodeError, Reader, Writer};
@@ -41,6 +42,8 @@ pub enum Report {
         /// The pieces, at most [`RECEIPT_RUNS_MAX`] runs.
         pieces: Vec<Run>,
     },
+    /// All that a new coordinator must know of the node; takes the place of [`Report::Ready`] from the second term on.
+    Standing(Box<Standing>),
 }
 
 /// How a broadcast ended for one node.
@@ -131,6 +134,7 @@ impl Report {
                 result.write(w);
             }
             Report::Receipt { broadcast, pieces } => write_runs(w.u8(4).broadcast(*broadcast), pieces),
+            Report::Standing(standing) => standing.write(w.u8(6)),
         }
     }
 
@@ -142,6 +146,7 @@ impl Report {
             3 => NodeResult::read(r).map(Report::Result),
             5 => Ok(Report::Violation { node: r.node()? }),
             4 => Ok(Report::Receipt { broadcast: r.broadcast()?, pieces: read_runs(r)? }),
+            6 => Standing::read(r).map(|standing| Report::Standing(Box::new(standing))),
             value => Err(DecodeError::Unknown { what: "report", value: u64::from(value) }),
         }
     }

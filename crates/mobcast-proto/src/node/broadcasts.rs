@@ -98,6 +98,7 @@ impl Node {
     pub fn forget(&mut self, now: Time, id: BroadcastId) {
         self.set_now(now);
         self.broadcasts.remove(&id);
+        self.coordination.forget(id);
         self.share_open_budget();
         self.uploads.remove_broadcast(id);
         self.finished.insert(id);
@@ -242,7 +243,12 @@ impl Node {
 
     /// A node that has just taken its place in the tree may have missed what went down it.
     pub(super) fn greet_child(&mut self, link: LinkId) {
-        let frames: Vec<Frame> = self.broadcasts.values().filter_map(Broadcast::whole_frame).collect();
+        let wholes = self.broadcasts.values().filter_map(Broadcast::whole_frame);
+        let losses = self
+            .broadcasts
+            .values()
+            .filter_map(|b| b.root_loss.map(|signature| Frame::RootLost { broadcast: b.id, signature }));
+        let frames: Vec<Frame> = wholes.chain(losses).collect();
         frames.into_iter().for_each(|frame| self.send(link, frame));
     }
 
@@ -345,6 +351,14 @@ impl Node {
                 let pending = Pending::VerifyRelease { broadcast, frame, link };
                 self.verify_end(broadcast, SignatureDomain::Release, body, signature, pending);
             }
+            Frame::RootLost { broadcast, signature } => {
+                let body = broadcast_body(broadcast, "");
+                let pending = Pending::VerifyRootLost { broadcast, frame, link };
+                self.verify_end(broadcast, SignatureDomain::RootLost, body, signature, pending);
+            }
+            Frame::Entrust { authority, children } => self.entrusted(link, authority, children),
+            Frame::Succession { succession, signature } => self.verify_succession(link, succession, signature),
+            Frame::Adrift => self.parent_adrift(link),
             Frame::Hello(_)
             | Frame::Join(_)
             | Frame::Probe { .. }

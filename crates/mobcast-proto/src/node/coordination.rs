@@ -11,13 +11,14 @@ use crate::io::{Check, CloseReason, Event, Output, Signer};
 use crate::limits::SILENCE_MAX;
 use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, LinkId, NodeId, Signature};
-use crate::wire::frame::{Frame, Refusal};
+use crate::wire::frame::{Frame, REPORTS_PER_FRAME, Refusal};
 
-use super::group::COORDINATOR;
 use super::{Node, Pending};
 
 /// A member that is out of sight may come back over another place in the tree within this.
 const LOST_GRACE: Duration = Duration::from_secs(3);
+/// Reports that wait behind the verification of their node's standing: two frames full.
+const WAITING_MAX: usize = 2 * REPORTS_PER_FRAME;
 /// A node that was admitted and never took its place in the tree is given up.
 const READY_PATIENCE: Duration = SILENCE_MAX;
 
@@ -28,6 +29,10 @@ pub(super) struct Coordination {
     joining: BTreeMap<NodeId, Joining>,
     /// Members out of sight.
     pub(super) missing: BTreeMap<NodeId, Time>,
+    /// Successors that have the authority's key, with the children that they were told of.
+    pub(super) entrusted: BTreeMap<NodeId, Vec<NodeId>>,
+    /// Reports of nodes whose standing is being verified.
+    waiting: BTreeMap<NodeId, Vec<SignedReport>>,
     /// Results of each broadcast, by node.
     results: BTreeMap<BroadcastId, BTreeMap<NodeId, bool>>,
     /// Receivers that must be complete before a broadcast is over.
@@ -36,6 +41,22 @@ pub(super) struct Coordination {
     receipts: BTreeMap<BroadcastId, Receipts>,
     /// Broadcasts whose root may leave.
     may_leave: BTreeSet<BroadcastId>,
+}
+
+impl Coordination {
+    /// A member was done with a broadcast before this node became coordinator.
+    pub(super) fn note_over(&mut self, id: BroadcastId, node: NodeId) {
+        self.results.entry(id).or_default().insert(node, true);
+    }
+
+    /// Nothing more is to come of a broadcast.
+    pub(super) fn forget(&mut self, id: BroadcastId) {
+        self.results.remove(&id);
+        self.receivers.remove(&id);
+        self.released.remove(&id);
+        self.receipts.remove(&id);
+        self.may_leave.remove(&id);
+    }
 }
 
 struct Joining {
@@ -78,7 +99,9 @@ impl Node {
                     let credential = Credential { group: self.config.group, node, key, expires_unix_s: 0 };
                     self.outputs.push_back(Output::Certify { credential });
                 }
-                Decision::Assign { assignment } if assignment.node == COORDINATOR => self.apply_assignment(*assignment),
+                Decision::Assign { assignment } if Some(assignment.node) == self.id() => {
+                    self.apply_assignment(*assignment);
+                }
                 Decision::Assign { assignment } => {
                     let bytes = assignment.to_bytes();
                     let message = signed_message(SignatureDomain::Assignment, self.config.group, &bytes);
@@ -87,6 +110,7 @@ impl Node {
                 }
             }
         }
+        self.entrust_successors();
     }
 
     pub(super) fn certified(&mut self, credential: Credential, signature: Signature, certificate: Vec<u8>) {
@@ -134,17 +158,42 @@ impl Node {
     }
 
     pub(super) fn verify_report(&mut self, report: SignedReport) {
-        let Some(member) = self.coordinator.as_ref().and_then(|c| c.member(report.from)) else { return };
+        if let Some(waiting) = self.coordination.waiting.get_mut(&report.from) {
+            if waiting.len() < WAITING_MAX {
+                waiting.push(report);
+            }
+            return;
+        }
+        let (mut checks, key) = match &report.report {
+            Report::Standing(standing) => {
+                let Some(checks) = self.standing_checks(report.from, standing) else { return };
+                self.coordination.waiting.insert(report.from, Vec::new());
+                (checks, standing.credential.key)
+            }
+            _ => {
+                let member = self.coordinator.as_ref().and_then(|c| c.member(report.from)).map(|member| member.key);
+                let Some(key) = member.or_else(|| self.key_in_regency(report.from)) else { return };
+                (Vec::new(), key)
+            }
+        };
         let body = SignedReport::body(report.from, &report.report);
         let message = signed_message(SignatureDomain::Report, self.config.group, &body);
-        let checks = vec![Check { key: Some(member.key), message, signature: report.signature }];
+        checks.push(Check { key: Some(key), message, signature: report.signature });
         let token = self.ask(Pending::VerifyReport(report));
         self.outputs.push_back(Output::Verify { token, checks });
     }
 
     pub(super) fn report_verified(&mut self, report: SignedReport, valid: bool) {
-        if valid {
-            self.handle_report(report.from, report.report);
+        let SignedReport { from, report, .. } = report;
+        let standing = matches!(report, Report::Standing(_));
+        if valid && self.regency.is_some() {
+            self.hold_report(from, report);
+        } else if valid {
+            self.handle_report(from, report);
+        }
+        if standing {
+            let waiting = self.coordination.waiting.remove(&from).unwrap_or_default();
+            waiting.into_iter().for_each(|report| self.verify_report(report));
         }
     }
 
@@ -152,6 +201,7 @@ impl Node {
         self.coordination.missing.remove(&from);
         match report {
             Report::Ready { epoch } => self.member_ready(from, epoch),
+            Report::Standing(standing) => self.standing_verified(*standing),
             Report::Lost { node } => {
                 // A former parent knows nothing of a node that hangs elsewhere.
                 let parent = self.coordinator.as_ref().and_then(|c| c.parent_of(node));
@@ -171,6 +221,8 @@ impl Node {
                 }
                 self.drain_coordinator();
             }
+            Report::Result(result) if self.finished.contains(&result.broadcast) => {}
+            Report::Receipt { broadcast, .. } if self.finished.contains(&broadcast) => {}
             Report::Result(result) => self.node_result(from, result),
             Report::Receipt { broadcast, pieces } => {
                 let pieces = self.coordination.receipts.entry(broadcast).or_default().add(from, &pieces);
@@ -182,10 +234,10 @@ impl Node {
 
     /// Whether a node's place in the control tree is right below this one.
     pub(super) fn is_child_of_coordinator(&self, node: NodeId) -> bool {
-        self.coordinator.as_ref().is_some_and(|c| c.parent_of(node) == Some(COORDINATOR))
+        self.coordinator.as_ref().is_some_and(|c| c.parent_of(node).is_some() && c.parent_of(node) == self.id())
     }
 
-    fn member_ready(&mut self, node: NodeId, epoch: u32) {
+    pub(super) fn member_ready(&mut self, node: NodeId, epoch: u32) {
         self.coordination.joining.remove(&node);
         let direct = self.link_to(node).is_some() && self.membership.children.contains(&node);
         let Some(coordinator) = &mut self.coordinator else { return };
@@ -221,9 +273,11 @@ impl Node {
         }
         let (name, cluster) = self.describe(from).unwrap_or_else(|| (from.to_string(), String::new()));
         let complete = result.outcome.is_ok();
-        self.coordination.results.entry(broadcast).or_default().insert(from, complete);
-        self.event(Event::Result { node: from, name, cluster, result });
-        self.release_if_over(broadcast);
+        // It comes again when the node's way up has changed.
+        if self.coordination.results.entry(broadcast).or_default().insert(from, complete).is_none() {
+            self.event(Event::Result { node: from, name, cluster, result });
+            self.release_if_over(broadcast);
+        }
     }
 
     /// Says how many receivers must be complete before a broadcast is over.
@@ -239,7 +293,7 @@ impl Node {
         let complete = results.iter().filter(|&(node, &ok)| ok && *node != broadcast.root).count();
         let required = self.coordination.receivers.get(&broadcast).copied().unwrap_or(1).max(1) as usize;
         let all = coordinator.members().all(|node| node == broadcast.root || results.contains_key(&node));
-        let root_done = broadcast.root != COORDINATOR
+        let root_done = Some(broadcast.root) != self.id()
             || self.broadcasts.get(&broadcast).is_some_and(|b| b.phase == crate::broadcast::Phase::Complete);
         let told = self.coordination.released.get(&broadcast).copied().unwrap_or(0);
         if all && root_done && complete >= required && complete > told {
@@ -262,7 +316,13 @@ impl Node {
         self.coordination.joining.remove(&node);
         self.coordination.missing.remove(&node);
         let described = self.describe(node);
+        let now = self.now;
         let Some(coordinator) = &mut self.coordinator else { return };
+        // Its children in the control tree have to turn up elsewhere.
+        for child in coordinator.children_of(node) {
+            self.coordination.missing.entry(child).or_insert(now);
+        }
+        self.coordination.entrusted.remove(&node);
         self.coordination.receipts.values_mut().for_each(|receipts| receipts.remove(node));
         if coordinator.handle_lost(node) {
             let name = described.map(|(name, _)| name).unwrap_or_default();

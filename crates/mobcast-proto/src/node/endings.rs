@@ -52,7 +52,23 @@ impl Node {
         }
         let elapsed_us = now.since(broadcast.started).as_micros();
         let traffic = broadcast.traffic();
-        self.report(Report::Result(NodeResult { broadcast: id, outcome, elapsed_us, traffic }));
+        let result = NodeResult { broadcast: id, outcome, elapsed_us, traffic };
+        broadcast.result = Some(result.clone());
+        self.report(Report::Result(result));
+    }
+
+    /// Reports again what may have been lost with those that were above, or with a coordinator.
+    pub(super) fn repeat_reports(&mut self) {
+        let ids: Vec<BroadcastId> = self.broadcasts.keys().copied().collect();
+        for id in ids {
+            let Some(broadcast) = self.broadcasts.get_mut(&id) else { continue };
+            broadcast.repeat_receipts();
+            let result = broadcast.result.clone();
+            self.receipt(id);
+            if let Some(result) = result {
+                self.report(Report::Result(result));
+            }
+        }
     }
 
     pub(super) fn fail(&mut self, id: BroadcastId, failure: Failure) {
@@ -140,12 +156,38 @@ impl Node {
         }
     }
 
+    /// The root is not a member any more: whoever waits for pieces may have to give up.
+    pub(super) fn sign_root_loss(&mut self, id: BroadcastId) {
+        let message = signed_message(SignatureDomain::RootLost, self.config.group, &broadcast_body(id, ""));
+        let token = self.ask(Pending::SignRootLost { broadcast: id });
+        self.outputs.push_back(Output::Sign { token, signer: Signer::Authority, message });
+    }
+
+    pub(super) fn root_loss_signed(&mut self, id: BroadcastId, signature: Signature) {
+        let Some(broadcast) = self.broadcasts.get_mut(&id) else { return };
+        broadcast.root_loss = Some(signature);
+        let frame = Frame::RootLost { broadcast: id, signature };
+        self.child_links().into_iter().for_each(|link| self.send(link, frame.clone()));
+    }
+
+    pub(super) fn root_loss_verified(&mut self, id: BroadcastId, frame: Frame, from: LinkId, valid: bool) {
+        if !valid {
+            return self.drop_peer(from, CloseReason::Violation(format!("forged the loss of the root of {id}")));
+        }
+        let Frame::RootLost { signature, .. } = frame else { return };
+        let Some(broadcast) = self.broadcasts.get_mut(&id) else { return };
+        if broadcast.root_loss.replace(signature).is_none() {
+            let links = self.child_links().into_iter().filter(|&link| link != from);
+            links.collect::<Vec<_>>().into_iter().for_each(|link| self.send(link, frame.clone()));
+        }
+    }
+
     /// Receipts pieces, announces what went down the tree in vain, and gives up what cannot be completed.
     pub(super) fn look_after_broadcasts(&mut self) {
         let now = self.now;
         let nodes = self.assignment().map_or(1, |a| u64::from(a.cluster_size) * a.clusters.len() as u64);
         let interval = RECEIPT_INTERVAL.times(nodes.div_ceil(1000));
-        let lost = self.membership.coordinator_lost(now) && self.coordinator.is_none();
+        let lost = self.membership.coordinator_lost(now) && !self.is_coordinating();
         let ids: Vec<BroadcastId> = self.broadcasts.keys().copied().collect();
         for id in ids {
             let Some(broadcast) = self.broadcasts.get_mut(&id) else { continue };
@@ -155,17 +197,43 @@ impl Node {
             }
             let is_root = id.root == broadcast.swarm().standing.node;
             let active = broadcast.phase == Phase::Active && !is_root;
+            let rootless = broadcast.root_loss.is_some();
             if active && now.since(broadcast.receipted_at) >= interval {
                 broadcast.receipted_at = now;
                 self.receipt(id);
             }
             if lost {
                 self.end_without_coordinator(id);
+            } else if rootless {
+                self.end_without_root(id);
             }
         }
         self.ensure_links();
+        if lost {
+            self.tell_adrift();
+        }
+        self.look_after_regency();
         if self.coordinator.is_some() {
             self.look_after_members();
+            self.look_after_roots();
+        }
+    }
+
+    /// Tells the members of roots that are gone.
+    fn look_after_roots(&mut self) {
+        let Some(coordinator) = &self.coordinator else { return };
+        let gone = |b: &&Broadcast| b.root_loss.is_none() && coordinator.member(b.id.root).is_none();
+        let ids: Vec<BroadcastId> = self.broadcasts.values().filter(gone).map(|b| b.id).collect();
+        ids.into_iter().for_each(|id| self.sign_root_loss(id));
+    }
+
+    /// Without its root a broadcast can still be completed from others: who gets nothing any more gives up.
+    fn end_without_root(&mut self, id: BroadcastId) {
+        let Some(broadcast) = self.broadcasts.get(&id) else { return };
+        if broadcast.phase == Phase::Active && self.now.since(broadcast.arrived_at()) >= SILENCE_MAX {
+            let pieces = broadcast.announcement.descriptor.piece_count().unwrap_or(broadcast.swarm().known());
+            let missing = pieces.saturating_sub(broadcast.swarm().have().count());
+            self.fail(id, Failure::Incomplete { missing, pieces });
         }
     }
 
@@ -175,11 +243,7 @@ impl Node {
         let Some(broadcast) = self.broadcasts.get(&id) else { return };
         match broadcast.phase {
             Phase::Complete if broadcast.reported => self.event(Event::Released { broadcast: id }),
-            Phase::Active if self.now.since(broadcast.arrived_at()) >= SILENCE_MAX => {
-                let pieces = broadcast.announcement.descriptor.piece_count().unwrap_or(broadcast.swarm().known());
-                let missing = pieces - broadcast.swarm().have().count();
-                self.fail(id, Failure::Incomplete { missing, pieces });
-            }
+            Phase::Active => self.end_without_root(id),
             Phase::Offered => self.fail(id, Failure::Incomplete { missing: 0, pieces: 0 }),
             _ => {}
         }

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use crate::content::manifest::{SignatureDomain, signed_message};
 use crate::group::assignment::{Assignment, Credential, PeerAddress};
 use crate::group::report::{Report, SignedReport};
+use crate::group::succession::Succession;
 use crate::io::{Check, CloseReason, Dial, Event, Output, Signer};
 use crate::limits::SILENCE_MAX;
 use crate::time::{Duration, Time};
@@ -22,15 +23,25 @@ const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 /// Attempts to reach a peer before the coordinator is asked for another one.
 const DIALS_MAX: u32 = 3;
-/// The coordinator, which founded the group.
-pub(super) const COORDINATOR: NodeId = NodeId(0);
-
 /// What a node knows of its place in the group.
 #[derive(Default)]
 pub(super) struct Membership {
+    /// Where the coordinator listens.
     coordinator: Vec<SocketAddr>,
+    /// By which the coordinator became it; none for the founder, which is node 0.
+    succession: Option<(Succession, Signature)>,
+    /// A successor that says it has taken over, while the way up to the coordinator is intact.
+    claim: Option<(Succession, Signature)>,
+    /// Former coordinators.
+    deposed: BTreeSet<NodeId>,
+    /// At a successor that has the authority's key: the coordinator's children.
+    pub(super) entrusted: Option<Vec<NodeId>>,
+    pub(super) takeover_at: Option<Time>,
+    /// Whether the way up leads nowhere, for all that this node knows.
+    pub(super) adrift: bool,
     credential: Option<(Credential, Signature)>,
     assignment: Option<Assignment>,
+    assignment_signature: Signature,
     join_link: Option<LinkId>,
     probes: Vec<(ClusterId, Option<Option<u64>>)>,
     retry: Option<(Time, Duration)>,
@@ -64,20 +75,85 @@ impl Membership {
         self.assignment.as_ref()
     }
 
+    pub(super) fn signed_assignment(&self) -> Option<(Assignment, Signature)> {
+        Some((self.assignment.clone()?, self.assignment_signature))
+    }
+
     pub(super) fn timeout(&self) -> Option<Time> {
-        [self.retry.map(|(at, _)| at), self.reports_at].into_iter().flatten().min()
+        [self.retry.map(|(at, _)| at), self.reports_at, self.takeover_at].into_iter().flatten().min()
     }
 
     /// Whether the coordinator has been out of reach for so long that it must be taken for lost.
     pub(super) fn coordinator_lost(&self, now: Time) -> bool {
-        self.unreachable_since.is_some_and(|since| now.since(since) >= SILENCE_MAX)
+        self.adrift || self.unreachable_since.is_some_and(|since| now.since(since) >= SILENCE_MAX)
+    }
+
+    /// The coordinator's node.
+    pub(super) fn coordinator_node(&self) -> NodeId {
+        self.succession.as_ref().map_or(NodeId(0), |(succession, _)| succession.coordinator.node)
+    }
+
+    /// How many coordinators there were before this one.
+    pub(super) fn term(&self) -> u32 {
+        self.succession.as_ref().map_or(0, |(succession, _)| succession.term)
+    }
+
+    pub(super) fn succession(&self) -> Option<(Succession, Signature)> {
+        self.succession.clone()
+    }
+
+    /// The succession that a later one has to prevail over.
+    pub(super) fn current(&self) -> Succession {
+        let founder = PeerAddress { node: NodeId(0), cluster: ClusterId(0), rank: 0, addresses: Vec::new() };
+        let founded = Succession { term: 0, coordinator: founder };
+        self.succession.as_ref().map_or(founded, |(succession, _)| succession.clone())
+    }
+
+    /// Whether a node has been coordinator, and is not any more.
+    pub(super) fn is_deposed(&self, node: NodeId) -> bool {
+        self.deposed.contains(&node)
+    }
+
+    /// From here on this is the coordinator.
+    pub(super) fn acknowledge(&mut self, succession: Succession, signature: Signature) {
+        let old = self.coordinator_node();
+        self.deposed.insert(old);
+        self.deposed.remove(&succession.coordinator.node);
+        self.coordinator = succession.coordinator.addresses.clone();
+        self.succession = Some((succession, signature));
+        self.claim = None;
+        self.coordinator_reached();
+    }
+
+    pub(super) fn remember_claim(&mut self, succession: Succession, signature: Signature) {
+        if self.claim.as_ref().is_none_or(|(claim, _)| succession.prevails_over(claim)) {
+            self.claim = Some((succession, signature));
+        }
+    }
+
+    pub(super) fn take_claim(&mut self) -> Option<(Succession, Signature)> {
+        self.claim.take()
+    }
+
+    fn coordinator_reached(&mut self) {
+        self.unreachable_since = None;
+        self.lost_told = false;
+        self.retry = None;
+        self.takeover_at = None;
+        self.adrift = false;
+    }
+
+    /// The node above in the control tree; a coordinator that is gone has been replaced by its successor.
+    pub(super) fn parent(&self) -> Option<NodeId> {
+        let parent = self.assignment.as_ref()?.parent.as_ref()?.node;
+        Some(if self.is_deposed(parent) { self.coordinator_node() } else { parent })
     }
 
     /// Peers that the node was told to connect to.
     fn told(&self) -> Vec<PeerAddress> {
         let Some(assignment) = &self.assignment else { return Vec::new() };
         let told = assignment.parent.iter().chain(&assignment.local_peers).chain(&assignment.global_peers);
-        told.cloned().collect()
+        told.filter(|peer| !self.is_deposed(peer.node)).cloned().collect()
     }
 }
 
@@ -89,8 +165,9 @@ impl Node {
         let addresses = self.membership.coordinator.clone();
         self.membership.retry = None;
         if self.id().is_some() {
-            if !self.has_link_to(COORDINATOR) {
-                self.dial(Dial::Member { node: COORDINATOR, addresses });
+            let node = self.membership.coordinator_node();
+            if !self.has_link_to(node) {
+                self.dial(Dial::Member { node, addresses });
             }
         } else {
             let link = self.dial(Dial::Join { addresses });
@@ -99,7 +176,7 @@ impl Node {
     }
 
     pub(super) fn join_link_up(&mut self, link: LinkId) {
-        self.coordinator_reached();
+        self.membership.coordinator_reached();
         let NodeConfigView { name, cluster, addresses } = NodeConfigView::of(self);
         let join = Join { name, cluster, addresses, key: self.config.key };
         self.send(link, Frame::Join(join));
@@ -115,14 +192,17 @@ impl Node {
         }
     }
 
-    fn coordinator_reached(&mut self) {
-        self.membership.unreachable_since = None;
-        self.membership.lost_told = false;
-        self.membership.retry = None;
+    /// The coordinator is out of reach, as far as this node can see.
+    fn coordinator_missed(&mut self) -> Time {
+        let since = *self.membership.unreachable_since.get_or_insert(self.now);
+        if self.membership.takeover_at.is_none() && !self.is_coordinating() {
+            self.membership.takeover_at = self.takeover_due(since).map(|at| at.max(self.now));
+        }
+        since
     }
 
     fn coordinator_unreachable(&mut self) {
-        let since = *self.membership.unreachable_since.get_or_insert(self.now);
+        let since = self.coordinator_missed();
         let pause = self.membership.retry.map_or(RETRY_MIN, |(_, pause)| pause.times(2));
         let grown = Duration(pause.0.max(self.now.since(since).0 / 2).min(RETRY_MAX.0));
         let jitter = Duration(self.random.below(grown.0 as usize / 4 + 1) as u64);
@@ -137,9 +217,16 @@ impl Node {
         let now = self.now;
         if self.membership.retry.is_some_and(|(at, _)| at <= now) {
             self.membership.retry = None;
-            if self.assignment().is_none() || self.upward_link().is_none() {
+            if self.assignment().is_none() {
                 self.dial_coordinator();
+            } else if self.upward_link().is_none() && !self.is_coordinating() {
+                self.dial_coordinator();
+                self.dial_successors();
             }
+        }
+        if self.membership.takeover_at.is_some_and(|at| at <= now) {
+            self.membership.takeover_at = None;
+            self.take_over();
         }
         if self.membership.reports_at.is_some_and(|at| at <= now) {
             self.flush_reports();
@@ -204,13 +291,15 @@ impl Node {
 
     pub(super) fn verify_assignment(&mut self, assignment: Assignment, signature: Signature) {
         let message = signed_message(SignatureDomain::Assignment, self.config.group, &assignment.to_bytes());
-        let token = self.ask(Pending::VerifyAssignment(Box::new(assignment)));
+        let token = self.ask(Pending::VerifyAssignment(Box::new(assignment), signature));
         self.outputs.push_back(Output::Verify { token, checks: vec![Check { key: None, message, signature }] });
     }
 
-    pub(super) fn assignment_verified(&mut self, assignment: Assignment, valid: bool) {
-        let newer = self.assignment().is_none_or(|old| old.epoch < assignment.epoch);
-        if valid && newer && self.id() == Some(assignment.node) {
+    pub(super) fn assignment_verified(&mut self, assignment: Assignment, signature: Signature, valid: bool) {
+        let newer = self.assignment().is_none_or(|old| (old.term, old.epoch) < (assignment.term, assignment.epoch));
+        let current = assignment.term == self.membership.term();
+        if valid && newer && current && self.id() == Some(assignment.node) {
+            self.membership.assignment_signature = signature;
             self.apply_assignment(assignment);
         }
     }
@@ -220,10 +309,10 @@ impl Node {
             self.close(link, CloseReason::Unneeded);
         }
         let (cluster, cluster_name) = (assignment.cluster, assignment.cluster_name.clone());
-        let old_parent = self.assignment().and_then(|a| a.parent.as_ref().map(|p| p.node));
-        let new_parent = assignment.parent.as_ref().map(|p| p.node);
+        let old_parent = self.membership.parent();
         let first = self.assignment().is_none();
         self.membership.assignment = Some(assignment);
+        let new_parent = self.membership.parent();
         self.membership.dial_failures.clear();
         if first {
             for link in self.member_links() {
@@ -290,10 +379,14 @@ impl Node {
 
     pub(super) fn member_link_up(&mut self, link: LinkId, node: NodeId) {
         self.membership.dial_failures.remove(&node);
-        if node == COORDINATOR {
-            self.coordinator_reached();
+        if node == self.membership.coordinator_node() {
+            self.membership.coordinator_reached();
+        }
+        if self.is_coordinating() {
+            self.greet_with_succession(link);
         }
         if self.upward_link() == Some(link) {
+            self.membership.adrift = false;
             self.report_ready();
             self.flush_reports();
         }
@@ -308,8 +401,11 @@ impl Node {
         } else if was_child {
             self.report(Report::Lost { node });
         }
-        let parent = self.assignment().and_then(|a| a.parent.as_ref().map(|p| p.node));
-        if parent == Some(node) || (node == COORDINATOR && self.upward_link().is_none()) {
+        let coordinator = self.membership.coordinator_node();
+        if self.membership.parent() == Some(node) || (node == coordinator && self.upward_link().is_none()) {
+            if node == coordinator && !self.is_coordinating() {
+                self.coordinator_missed();
+            }
             self.orphaned();
         }
     }
@@ -318,8 +414,8 @@ impl Node {
         let failures = self.membership.dial_failures.entry(node).or_insert(0);
         *failures += 1;
         let given_up = *failures == DIALS_MAX;
-        let parent = self.assignment().and_then(|a| a.parent.as_ref().map(|p| p.node));
-        if node == COORDINATOR && (parent == Some(COORDINATOR) || self.upward_link().is_none()) {
+        let (parent, coordinator) = (self.membership.parent(), self.membership.coordinator_node());
+        if node == coordinator && (parent == Some(coordinator) || self.upward_link().is_none()) {
             self.membership.dial_failures.remove(&node);
             self.coordinator_unreachable();
         } else if parent == Some(node) && given_up {
@@ -331,16 +427,22 @@ impl Node {
 
     /// Without a way up the control tree, a member turns to the coordinator itself.
     fn orphaned(&mut self) {
-        if self.coordinator.is_none() && self.membership.retry.is_none() {
+        if !self.is_coordinating() && self.upward_link().is_none() {
+            self.follow_claim();
+        }
+        if !self.is_coordinating() && self.membership.retry.is_none() {
             let pause = Duration(RETRY_MIN.0 / 2 + self.random.below(RETRY_MIN.0 as usize) as u64);
             self.membership.retry = Some((self.now + pause, RETRY_MIN));
         }
     }
 
     /// The link to the parent, or for want of it to the coordinator.
-    fn upward_link(&self) -> Option<LinkId> {
-        let parent = self.assignment()?.parent.as_ref()?.node;
-        self.link_to(parent).or_else(|| self.link_to(COORDINATOR))
+    pub(super) fn upward_link(&self) -> Option<LinkId> {
+        if self.is_coordinating() {
+            return None;
+        }
+        let parent = self.membership.parent()?;
+        self.link_to(parent).or_else(|| self.link_to(self.membership.coordinator_node()))
     }
 
     /// Links along which one frame reaches every node once.
@@ -353,17 +455,23 @@ impl Node {
         self.membership.children.iter().filter_map(|&child| self.link_to(child)).collect()
     }
 
-    fn report_ready(&mut self) {
+    /// Tells the coordinator that this node has its place, and again what may have been lost on another way up.
+    pub(super) fn report_ready(&mut self) {
         let epoch = self.assignment().map_or(0, |a| a.epoch);
-        self.report(Report::Ready { epoch });
+        let standing = self.standing().filter(|_| self.membership.term() > 0);
+        self.report(standing.map_or(Report::Ready { epoch }, |standing| Report::Standing(Box::new(standing))));
+        self.repeat_reports();
     }
 
     /// Says something to the coordinator.
     pub(super) fn report(&mut self, report: Report) {
-        if self.coordinator.is_some() {
-            return self.handle_report(COORDINATOR, report);
-        }
         let Some(node) = self.id() else { return };
+        if self.coordinator.is_some() {
+            return self.handle_report(node, report);
+        }
+        if self.regency.is_some() {
+            return self.hold_report(node, report);
+        }
         let message = signed_message(SignatureDomain::Report, self.config.group, &SignedReport::body(node, &report));
         let token = self.ask(Pending::SignReport(report));
         self.outputs.push_back(Output::Sign { token, signer: Signer::Node, message });
@@ -406,11 +514,12 @@ impl Node {
     /// Reports of nodes further down.
     pub(super) fn reports_from(&mut self, link: LinkId, reports: Vec<SignedReport>) {
         for report in reports {
-            let child = matches!(report.report, Report::Ready { .. }) && self.member_at(link) == Some(report.from);
+            let child = report.introduces() && self.member_at(link) == Some(report.from);
             if child && self.membership.children.insert(report.from) {
+                self.greet_with_succession(link);
                 self.greet_child(link);
             }
-            if self.coordinator.is_some() {
+            if self.is_coordinating() {
                 self.verify_report(report);
             } else if self.membership.reports.len() < crate::limits::NODES_MAX {
                 self.pass_up(report);

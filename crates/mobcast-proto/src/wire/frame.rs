@@ -8,6 +8,7 @@ use crate::content::have::{Run, read_runs, write_runs};
 use crate::content::manifest::Batch;
 use crate::group::assignment::{Assignment, Credential, read_addresses, write_addresses};
 use crate::group::report::{RECEIPT_RUNS_MAX, SignedReport};
+use crate::group::succession::{Secret, Succession, read_children, write_nodes};
 use crate::limits::{ADDRESSES_MAX, FRAME_BYTES_MAX, NAME_BYTES_MAX, PROBES_MAX};
 use crate::strategy::message::StrategyMessage;
 use crate::units::{BroadcastId, ByteRange, ClusterId, GroupId, NodeId, PieceIndex, PublicKey, Signature};
@@ -124,6 +125,22 @@ pub enum Frame {
         /// The reports.
         reports: Vec<SignedReport>,
     },
+    /// The coordinator entrusts a successor with the authority's key, and tells whom to expect when it takes over.
+    Entrust {
+        /// The authority's key. The link is sealed.
+        authority: Secret,
+        /// The coordinator's children in the control tree.
+        children: Vec<NodeId>,
+    },
+    /// There is a new coordinator; goes down the control tree, and to orphans.
+    Succession {
+        /// Which one.
+        succession: Succession,
+        /// The authority's signature.
+        signature: Signature,
+    },
+    /// The sender's way up the control tree leads nowhere any more, and no successor has shown itself.
+    Adrift,
     /// A broadcast exists; flooded over all links.
     Announce {
         /// The broadcast.
@@ -207,6 +224,13 @@ pub enum Frame {
         /// The authority's signature.
         signature: Signature,
     },
+    /// The authority says that the root is gone for good; goes down the control tree.
+    RootLost {
+        /// The broadcast.
+        broadcast: BroadcastId,
+        /// The authority's signature.
+        signature: Signature,
+    },
     /// Asks for a [`Frame::Pong`].
     Ping {
         /// Comes back in the answer.
@@ -246,6 +270,9 @@ impl Frame {
             Frame::Assign { .. } => 0x07,
             Frame::Routed { .. } => 0x08,
             Frame::Reports { .. } => 0x09,
+            Frame::Entrust { .. } => 0x0a,
+            Frame::Succession { .. } => 0x0b,
+            Frame::Adrift => 0x0c,
             Frame::Announce { .. } => 0x10,
             Frame::Batch { .. } => 0x11,
             Frame::WantBatches { .. } => 0x12,
@@ -257,6 +284,7 @@ impl Frame {
             Frame::Whole { .. } => 0x18,
             Frame::Abort { .. } => 0x19,
             Frame::Release { .. } => 0x1a,
+            Frame::RootLost { .. } => 0x1b,
             Frame::Ping { .. } => 0x20,
             Frame::Pong { .. } => 0x21,
             Frame::Bye => 0x22,
@@ -320,6 +348,14 @@ impl Frame {
             Frame::Reports { reports } => {
                 w.list(reports, |w, report| report.write(w));
             }
+            Frame::Entrust { authority, children } => {
+                authority.write(w);
+                write_nodes(w, children);
+            }
+            Frame::Succession { succession, signature } => {
+                succession.write(w);
+                w.raw(&signature.0);
+            }
             Frame::Announce { broadcast, announcement } => announcement.write(w.broadcast(*broadcast)),
             Frame::Batch { batch, signature } => {
                 batch.write(w);
@@ -342,13 +378,13 @@ impl Frame {
             Frame::Abort { broadcast, reason, signature } => {
                 w.broadcast(*broadcast).string(crate::text_within(reason, TEXT_BYTES_MAX)).raw(&signature.0);
             }
-            Frame::Release { broadcast, signature } => {
+            Frame::Release { broadcast, signature } | Frame::RootLost { broadcast, signature } => {
                 w.broadcast(*broadcast).raw(&signature.0);
             }
             Frame::Ping { token } | Frame::Pong { token } => {
                 w.u64(*token);
             }
-            Frame::Bye => {}
+            Frame::Adrift | Frame::Bye => {}
         }
     }
 
@@ -394,6 +430,9 @@ impl Frame {
                 frame: r.bytes("routed frame", FRAME_BYTES_MAX)?.to_vec(),
             },
             0x09 => Frame::Reports { reports: r.list("reports", REPORTS_PER_FRAME, SignedReport::read)? },
+            0x0a => Frame::Entrust { authority: Secret::read(r)?, children: read_children(r)? },
+            0x0b => Frame::Succession { succession: Succession::read(r)?, signature: r.signature()? },
+            0x0c => Frame::Adrift,
             0x10 => Frame::Announce { broadcast: r.broadcast()?, announcement: Box::new(Announcement::read(r)?) },
             0x11 => Frame::Batch { batch: Batch::read(r)?, signature: r.signature()? },
             0x12 => Frame::WantBatches { broadcast: r.broadcast()?, from: r.u32()? },
@@ -409,6 +448,7 @@ impl Frame {
                 signature: r.signature()?,
             },
             0x1a => Frame::Release { broadcast: r.broadcast()?, signature: r.signature()? },
+            0x1b => Frame::RootLost { broadcast: r.broadcast()?, signature: r.signature()? },
             0x20 => Frame::Ping { token: r.u64()? },
             0x21 => Frame::Pong { token: r.u64()? },
             0x22 => Frame::Bye,

@@ -15,6 +15,7 @@ use crate::content::object::{Descriptor, FileMeta, ObjectKind};
 use crate::content::slots::SlotSet;
 use crate::group::assignment::{Assignment, Credential, PeerAddress};
 use crate::group::report::{NodeResult, Report, SignedReport, Traffic};
+use crate::group::succession::{Secret, Standing, Succession};
 use crate::limits::{BATCH_HASHES_MAX, CHUNK_BYTES_MAX, FRAME_BYTES_MAX, PIECE_SIZE_MAX};
 use crate::strategy::message::StrategyMessage;
 use crate::units::{BroadcastId, ByteRange, ClusterId, Digest, GroupId, NodeId, PieceIndex, PublicKey, Signature};
@@ -84,6 +85,7 @@ fn peer(node: u32) -> PeerAddress {
 
 fn assignment() -> Assignment {
     Assignment {
+        term: 1,
         epoch: 4,
         node: NodeId(7),
         cluster: ClusterId(1),
@@ -133,9 +135,25 @@ fn reports() -> Frame {
         result(Ok(Digest([6; 32]))),
         result(Err("cannot write /data/x: Permission denied".into())),
         Report::Receipt { broadcast: BROADCAST, pieces: vec![Run { first: PieceIndex(3), count: 500 }] },
+        Report::Violation { node: NodeId(3) },
+        Report::Standing(Box::new(standing())),
     ];
     let signed = |report| SignedReport { from: NodeId(5), report, signature: SIGNATURE };
     Frame::Reports { reports: all.into_iter().map(signed).collect() }
+}
+
+fn standing() -> Standing {
+    Standing {
+        credential: credential(),
+        credential_signature: SIGNATURE,
+        name: "host-1".into(),
+        addresses: peer(0).addresses,
+        assignment: assignment(),
+        assignment_signature: SIGNATURE,
+        children: vec![NodeId(12), NodeId(13)],
+        banned: vec![NodeId(3)],
+        over: vec![BROADCAST],
+    }
 }
 
 fn strategy_messages() -> Vec<StrategyMessage> {
@@ -179,6 +197,10 @@ fn samples() -> Vec<Frame> {
         Frame::Assign { assignment: Box::new(assignment()), signature },
         Frame::Routed { path: vec![NodeId(1), NodeId(7)], frame: Frame::Bye.encode() },
         reports(),
+        Frame::Entrust { authority: Secret(vec![1; 49]), children: vec![NodeId(1), NodeId(2)] },
+        Frame::Succession { succession: Succession { term: 2, coordinator: peer(1) }, signature },
+        Frame::Adrift,
+        Frame::RootLost { broadcast, signature },
         Frame::Batch { batch: batch(2, false), signature },
         Frame::Batch { batch: batch(BATCH_HASHES_MAX, true), signature },
         Frame::WantBatches { broadcast, from: 5 },
@@ -219,6 +241,9 @@ fn name_of(frame: &Frame) -> &'static str {
         Frame::Assign { .. } => "Assign",
         Frame::Routed { .. } => "Routed",
         Frame::Reports { .. } => "Reports",
+        Frame::Entrust { .. } => "Entrust",
+        Frame::Succession { .. } => "Succession",
+        Frame::Adrift => "Adrift",
         Frame::Announce { .. } => "Announce",
         Frame::Batch { .. } => "Batch",
         Frame::WantBatches { .. } => "WantBatches",
@@ -230,6 +255,7 @@ fn name_of(frame: &Frame) -> &'static str {
         Frame::Whole { .. } => "Whole",
         Frame::Abort { .. } => "Abort",
         Frame::Release { .. } => "Release",
+        Frame::RootLost { .. } => "RootLost",
         Frame::Ping { .. } => "Ping",
         Frame::Pong { .. } => "Pong",
         Frame::Bye => "Bye",

@@ -1,7 +1,9 @@
 //! What a node wants done, and how it is done here.
 
 use mobcast_proto::content::manifest::{SignatureDomain, signed_message};
+use mobcast_proto::group::succession::Secret;
 use mobcast_proto::io::{Check, Event, Output, Signer};
+use mobcast_proto::wire::Frame;
 use mobcast_proto::{BroadcastId, ByteRange, Duration, LinkId, PieceIndex};
 
 use super::{AUTHORITY, CHUNK_OVERHEAD_BYTES, Due, FRAME_OVERHEAD_BYTES, Message, Sending, World, node_at, sign};
@@ -66,7 +68,10 @@ impl World {
             }
             Output::Sign { token, signer, message } => {
                 let key = match signer {
-                    Signer::Authority => AUTHORITY,
+                    Signer::Authority => {
+                        assert!(self.machines[index.0 as usize].authority, "signs with a key that it does not have");
+                        AUTHORITY
+                    }
                     Signer::Node => self.machines[index.0 as usize].key,
                 };
                 self.machines[index.0 as usize].node.handle_signed(now, token, sign(key, &message));
@@ -83,6 +88,14 @@ impl World {
                 self.machines[index.0 as usize].node.handle_certified(now, credential, signature, Vec::new());
             }
             Output::Identity { .. } => {}
+            Output::Entrust { link, children } => {
+                let frame = Frame::Entrust { authority: Secret(AUTHORITY.0.to_vec()), children };
+                self.carry_out(index, Output::Send { link, frame });
+            }
+            Output::Keep { authority } => {
+                assert_eq!(authority.0, AUTHORITY.0, "the authority's key arrives as it was sent");
+                self.machines[index.0 as usize].authority = true;
+            }
             Output::VerifyPiece { broadcast, piece } | Output::StorePiece { broadcast, piece, .. } => {
                 self.check_announced(index, broadcast);
                 let at = now + self.settings.store_time;
@@ -170,6 +183,10 @@ impl World {
             }
             Event::RootMayLeave { broadcast } => {
                 machine.seen.may_leave.insert(broadcast, now);
+            }
+            Event::CoordinatorChanged { own: true, .. } => machine.seen.coordinator_since = Some(now),
+            Event::Result { node, result, .. } => {
+                machine.seen.results.insert((result.broadcast, node), result.outcome.is_ok());
             }
             Event::Admitted { reason, .. } => machine.seen.reason = reason,
             Event::Assigned { cluster_name, .. } => machine.seen.cluster = cluster_name,

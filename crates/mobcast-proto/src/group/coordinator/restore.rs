@@ -1,0 +1,105 @@
+//! A new coordinator rebuilds its view of the group from what the members say of themselves.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::group::succession::Standing;
+
+impl Coordinator {
+    /// The coordinator of a later term, at node `own`. `standings` are those of all members that have shown
+    /// themselves, its own included. Everyone gets a new assignment; nobody is admitted any more, because tickets name
+    /// the founder's address.
+    ///
+    /// # Panics
+    /// If its own standing is not among them.
+    pub fn restore(own: NodeId, term: u32, standings: &BTreeMap<NodeId, Standing>, seed: u64) -> Self {
+        assert!(standings.contains_key(&own), "a coordinator is a member itself");
+        let mut coordinator = Coordinator::empty(own, term, seed);
+        coordinator.closing = true;
+        standings.values().for_each(|standing| coordinator.restore_member(standing));
+        for (&node, standing) in standings {
+            let told = standing.assignment.local_peers.iter().chain(&standing.assignment.global_peers);
+            told.for_each(|peer| coordinator.graph.restore_link(node, peer.node));
+        }
+        for (&node, standing) in standings {
+            coordinator.restore_parent(node, standing);
+        }
+        let orphans = standings.keys().copied().filter(|&node| node != own && coordinator.path_to(node).is_empty());
+        for node in orphans.collect::<Vec<_>>() {
+            // Those below an orphan stop being orphans with it.
+            if coordinator.path_to(node).is_empty() && coordinator.graph.parent(node).is_none() {
+                let cluster = coordinator.members[&node].info.cluster;
+                coordinator.attach(node, cluster);
+            }
+        }
+        for (&node, standing) in standings {
+            standing.banned.iter().for_each(|&banned| coordinator.handle_accused(node, banned));
+        }
+        coordinator.refresh_all();
+        coordinator
+    }
+
+    /// A member that shows itself late, after the group was rebuilt. False if it is known already.
+    pub fn adopt(&mut self, standing: &Standing) -> bool {
+        let node = standing.credential.node;
+        if self.members.contains_key(&node) || self.members.len() >= NODES_MAX {
+            return false;
+        }
+        self.restore_member(standing);
+        let cluster = self.members[&node].info.cluster;
+        self.attach(node, cluster);
+        self.connect(node);
+        self.changed.insert(node);
+        self.rebalance();
+        self.publish();
+        true
+    }
+
+    /// Replaces links and slots of those who have not come, and gives everyone a new assignment.
+    fn refresh_all(&mut self) {
+        self.decisions.clear();
+        for node in self.members.keys().copied().collect::<Vec<_>>() {
+            self.connect(node);
+        }
+        self.rebalance();
+        self.changed.extend(self.members.keys());
+        self.publish();
+    }
+
+    fn restore_member(&mut self, standing: &Standing) {
+        let Assignment { cluster, ref cluster_name, rank, epoch, ref slots, .. } = standing.assignment;
+        let node = standing.credential.node;
+        let name = cluster_name.clone();
+        let entry = self.clusters.entry(cluster).or_insert_with(|| Cluster { name, members: Vec::new(), next_rank: 0 });
+        entry.members.push(node);
+        entry.members.sort_unstable();
+        entry.next_rank = entry.next_rank.max(rank.saturating_add(1));
+        // A slot that changed hands just before may be claimed by both.
+        let mut own = slots.clone();
+        for other in entry.members.iter().filter(|&&other| other != node) {
+            self.members[other].slots.iter().for_each(|slot| own.remove(slot));
+        }
+        let info = MemberInfo { name: standing.name.clone(), cluster, key: standing.credential.key };
+        let addresses = standing.addresses.clone();
+        self.graph.add(node, cluster, !addresses.is_empty());
+        self.members.insert(node, Member { info, rank, addresses, slots: own, epoch });
+        self.next_node = self.next_node.max(node.0.saturating_add(1));
+        self.next_cluster = self.next_cluster.max(cluster.0.saturating_add(1));
+    }
+
+    /// Puts a member below its parent, if that is still there and does not hang below the member itself.
+    fn restore_parent(&mut self, node: NodeId, standing: &Standing) {
+        let Some(parent) = standing.assignment.parent.as_ref().map(|parent| parent.node) else { return };
+        if node == self.own || !self.members.contains_key(&parent) {
+            return;
+        }
+        let mut above = Some(parent);
+        while let Some(at) = above {
+            if at == node {
+                return;
+            }
+            above = self.graph.parent(at);
+        }
+        self.graph.set_parent(node, parent);
+    }
+}

@@ -1,0 +1,330 @@
+//! How the coordinator's role passes on (design: vocabulary, group). A coordinator entrusts its successors with the
+//! authority's key. When it is gone, the lowest living successor says so, signed by the authority; down the control
+//! tree everyone learns of it, and says what it is and has (`Standing`, receipts, results). From that the new
+//! coordinator rebuilds the group. Pieces flow meanwhile as before.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::content::manifest::{SignatureDomain, signed_message};
+use crate::group::assignment::PeerAddress;
+use crate::group::coordinator::Coordinator;
+use crate::group::report::{Report, SignedReport};
+use crate::group::succession::{Secret, Standing, Succession};
+use crate::io::{Check, CloseReason, Dial, Event, Output, Signer};
+use crate::limits::{BROADCASTS_MAX, LINKS_MAX, NODES_MAX, SILENCE_MAX};
+use crate::time::{Duration, Time};
+use crate::units::{LinkId, NodeId, Signature};
+use crate::wire::frame::Frame;
+
+use super::{Node, Pending};
+
+/// The first successor leaves a coordinator that is out of reach this long to come back: two attempts over a
+/// continent. The second one leaves it as long again to the first.
+const TAKEOVER_PAUSE: Duration = Duration::from_secs(2);
+/// A new coordinator listens at least this long for members, even if all those whom it expects have come: one may have
+/// joined just before.
+const REGENCY_MIN: Duration = Duration::from_secs(1);
+/// And at most this long for those who do not come: until then they have noticed that the old one is gone.
+const REGENCY_MAX: Duration = SILENCE_MAX;
+
+/// A successor that has taken over and learns who is there.
+pub(super) struct Regency {
+    since: Time,
+    expected: BTreeSet<NodeId>,
+    standings: BTreeMap<NodeId, Standing>,
+    /// Reports that are dealt with once the group is rebuilt.
+    held: Vec<(NodeId, Report)>,
+}
+
+// ---- The coordinator, before ----
+
+impl Node {
+    /// Entrusts the successors with the authority's key, and with whom to expect.
+    pub(super) fn entrust_successors(&mut self) {
+        let Some(coordinator) = &self.coordinator else { return };
+        let (successors, children) = (coordinator.successors(), coordinator.children());
+        for node in successors {
+            let Some(link) = self.link_to(node).filter(|_| self.membership.children.contains(&node)) else { continue };
+            if self.coordination.entrusted.get(&node) != Some(&children) {
+                self.coordination.entrusted.insert(node, children.clone());
+                self.outputs.push_back(Output::Entrust { link, children: children.clone() });
+            }
+        }
+    }
+}
+
+// ---- A successor ----
+
+impl Node {
+    /// Whether this node is coordinator, or about to be.
+    pub(super) fn is_coordinating(&self) -> bool {
+        self.coordinator.is_some() || self.regency.is_some()
+    }
+
+    /// The coordinator hands over what a successor needs.
+    pub(super) fn entrusted(&mut self, link: LinkId, authority: Secret, children: Vec<NodeId>) {
+        if self.member_at(link) != Some(self.membership.coordinator_node()) {
+            let reason = CloseReason::Violation("hands over the authority's key without being coordinator".into());
+            return self.drop_peer(link, reason);
+        }
+        self.membership.entrusted = Some(children);
+        self.outputs.push_back(Output::Keep { authority });
+    }
+
+    /// Successors that may still take over, in their order.
+    fn successors(&self) -> Vec<PeerAddress> {
+        let Some(assignment) = self.assignment() else { return Vec::new() };
+        let living = |peer: &&PeerAddress| !self.membership.is_deposed(peer.node);
+        assignment.successors.iter().filter(living).cloned().collect()
+    }
+
+    /// Looks for a successor, while the coordinator is out of reach.
+    pub(super) fn dial_successors(&mut self) {
+        for PeerAddress { node, addresses, .. } in self.successors() {
+            if self.id() != Some(node) && !self.has_link_to(node) && !self.banned.contains(&node) {
+                self.dial(Dial::Member { node, addresses });
+            }
+        }
+    }
+
+    /// When this node, as a successor, takes over from a coordinator that is out of reach since `since`.
+    pub(super) fn takeover_due(&self, since: Time) -> Option<Time> {
+        let rank = self.successors().iter().position(|peer| Some(peer.node) == self.id())?;
+        self.membership.entrusted.is_some().then(|| since + TAKEOVER_PAUSE.times(1 + rank as u64))
+    }
+
+    /// Takes over, unless the coordinator or an earlier successor is there.
+    pub(super) fn take_over(&mut self) {
+        let earlier = self.successors().into_iter().take_while(|peer| Some(peer.node) != self.id());
+        let earlier: Vec<NodeId> = earlier.map(|peer| peer.node).collect();
+        if self.is_coordinating() || self.upward_link().is_some() {
+            return;
+        }
+        if earlier.into_iter().any(|node| self.link_to(node).is_some()) {
+            self.membership.takeover_at = Some(self.now + TAKEOVER_PAUSE);
+            return;
+        }
+        let (Some(node), Some(assignment)) = (self.id(), self.assignment()) else { return };
+        let (cluster, rank) = (assignment.cluster, assignment.rank);
+        let coordinator = PeerAddress { node, cluster, rank, addresses: self.config.addresses.clone() };
+        let succession = Succession { term: self.membership.term() + 1, coordinator };
+        let message = signed_message(SignatureDomain::Succession, self.config.group, &succession.to_bytes());
+        let token = self.ask(Pending::SignSuccession(succession));
+        self.outputs.push_back(Output::Sign { token, signer: Signer::Authority, message });
+    }
+
+    pub(super) fn succession_signed(&mut self, succession: Succession, signature: Signature) {
+        if !succession.prevails_over(&self.membership.current()) || self.upward_link().is_some() {
+            return;
+        }
+        let expected = self.membership.entrusted.iter().flatten().chain(&self.membership.children).copied();
+        let expected = expected.filter(|&node| node != succession.coordinator.node).collect();
+        self.regency = Some(Regency { since: self.now, expected, standings: BTreeMap::new(), held: Vec::new() });
+        let frame = Frame::Succession { succession: succession.clone(), signature };
+        self.membership.acknowledge(succession, signature);
+        self.member_links().into_iter().for_each(|link| self.send(link, frame.clone()));
+        if let Some(standing) = self.standing() {
+            self.standing_verified(standing);
+        }
+        self.repeat_reports();
+        let node = self.membership.coordinator_node();
+        self.event(Event::CoordinatorChanged { node, own: true });
+    }
+
+    /// Tells a node of the coordinator, if it may not have heard of it.
+    pub(super) fn greet_with_succession(&mut self, link: LinkId) {
+        if let Some((succession, signature)) = self.membership.succession() {
+            self.send(link, Frame::Succession { succession, signature });
+        }
+    }
+}
+
+// ---- Everyone else ----
+
+impl Node {
+    pub(super) fn verify_succession(&mut self, link: LinkId, succession: Succession, signature: Signature) {
+        if !succession.prevails_over(&self.membership.current()) {
+            return;
+        }
+        let message = signed_message(SignatureDomain::Succession, self.config.group, &succession.to_bytes());
+        let token = self.ask(Pending::VerifySuccession { succession, signature, link });
+        self.outputs.push_back(Output::Verify { token, checks: vec![Check { key: None, message, signature }] });
+    }
+
+    pub(super) fn succession_verified(
+        &mut self,
+        link: LinkId,
+        succession: Succession,
+        signature: Signature,
+        valid: bool,
+    ) {
+        if !valid {
+            return self.drop_peer(link, CloseReason::Violation("forged a succession".into()));
+        }
+        // Whose way up is intact hears of it from above, if it is true: one that lost sight of the coordinator may be
+        // the only one. The founder's own group ends with it.
+        let intact =
+            self.upward_link().is_some_and(|up| up != link) || (self.membership.term() == 0 && self.is_coordinating());
+        if intact {
+            self.membership.remember_claim(succession, signature);
+        } else {
+            self.follow(succession, signature, Some(link));
+        }
+    }
+
+    /// A member without a way up follows a successor of whom it has heard.
+    pub(super) fn follow_claim(&mut self) {
+        if let Some((succession, signature)) = self.membership.take_claim() {
+            self.follow(succession, signature, None);
+        }
+    }
+
+    fn follow(&mut self, succession: Succession, signature: Signature, from: Option<LinkId>) {
+        if !succession.prevails_over(&self.membership.current()) {
+            return;
+        }
+        if self.is_coordinating() {
+            self.coordinator = None;
+            self.regency = None;
+            self.coordination = super::coordination::Coordination::default();
+        }
+        let frame = Frame::Succession { succession: succession.clone(), signature };
+        let PeerAddress { node, addresses, .. } = succession.coordinator.clone();
+        self.membership.acknowledge(succession, signature);
+        let below: Vec<LinkId> = self.child_links().into_iter().filter(|&link| Some(link) != from).collect();
+        below.into_iter().for_each(|link| self.send(link, frame.clone()));
+        self.event(Event::CoordinatorChanged { node, own: false });
+        if self.upward_link().is_some() {
+            self.report_ready();
+            self.flush_reports();
+        } else if !self.has_link_to(node) {
+            self.dial(Dial::Member { node, addresses });
+        }
+    }
+
+    /// Says down the tree, once, that no coordinator can be reached.
+    pub(super) fn tell_adrift(&mut self) {
+        if !std::mem::replace(&mut self.membership.adrift, true) {
+            self.child_links().into_iter().for_each(|link| self.send(link, Frame::Adrift));
+        }
+    }
+
+    /// The node above has lost the coordinator for good.
+    pub(super) fn parent_adrift(&mut self, link: LinkId) {
+        if self.upward_link() == Some(link) {
+            self.tell_adrift();
+        }
+    }
+
+    /// All that a new coordinator must know of this node.
+    pub(super) fn standing(&self) -> Option<Standing> {
+        let (credential, credential_signature) = self.membership.credential()?;
+        let (assignment, assignment_signature) = self.membership.signed_assignment()?;
+        Some(Standing {
+            credential,
+            credential_signature,
+            name: self.config.name.clone(),
+            addresses: self.config.addresses.clone(),
+            assignment,
+            assignment_signature,
+            children: self.membership.children.iter().copied().take(LINKS_MAX).collect(),
+            banned: self.banned.iter().copied().take(LINKS_MAX).collect(),
+            over: self.finished.iter().rev().copied().take(BROADCASTS_MAX).collect(),
+        })
+    }
+}
+
+// ---- A new coordinator ----
+
+impl Node {
+    /// What has to be checked before a standing is believed; none if it contradicts itself.
+    pub(super) fn standing_checks(&self, from: NodeId, standing: &Standing) -> Option<Vec<Check>> {
+        let Standing { credential, assignment, .. } = standing;
+        let group = self.config.group;
+        if (credential.node, assignment.node, credential.group) != (from, from, group) {
+            return None;
+        }
+        let check = |domain, body: Vec<u8>, signature| Check {
+            key: None,
+            message: signed_message(domain, group, &body),
+            signature,
+        };
+        Some(vec![
+            check(SignatureDomain::Credential, credential.to_bytes(), standing.credential_signature),
+            check(SignatureDomain::Assignment, assignment.to_bytes(), standing.assignment_signature),
+        ])
+    }
+
+    /// A member has shown itself to this new coordinator.
+    pub(super) fn standing_verified(&mut self, standing: Standing) {
+        let node = standing.credential.node;
+        if let Some(coordinator) = &mut self.coordinator {
+            let epoch = if standing.assignment.term == self.membership.term() { standing.assignment.epoch } else { 0 };
+            if coordinator.adopt(&standing) {
+                self.note_over(&standing);
+                self.drain_coordinator();
+            } else {
+                self.member_ready(node, epoch);
+            }
+        } else if let Some(regency) = self.regency.as_mut().filter(|regency| regency.standings.len() < NODES_MAX) {
+            regency.expected.extend(&standing.children);
+            regency.standings.insert(node, standing);
+        }
+    }
+
+    /// A member's report, verified, while the group is being rebuilt.
+    pub(super) fn hold_report(&mut self, from: NodeId, report: Report) {
+        let Some(regency) = &mut self.regency else { return };
+        match report {
+            Report::Standing(standing) => self.standing_verified(*standing),
+            Report::Lost { node } => {
+                regency.expected.remove(&node);
+            }
+            Report::Ready { .. } | Report::Unreachable { .. } => {}
+            report => regency.held.push((from, report)),
+        }
+    }
+
+    /// The key of a member that has shown itself during the regency.
+    pub(super) fn key_in_regency(&self, node: NodeId) -> Option<crate::units::PublicKey> {
+        Some(self.regency.as_ref()?.standings.get(&node)?.credential.key)
+    }
+
+    /// Ends the regency when all have come that can be expected.
+    pub(super) fn look_after_regency(&mut self) {
+        let Some(regency) = &self.regency else { return };
+        let waited = self.now.since(regency.since);
+        let all = regency
+            .expected
+            .iter()
+            .all(|node| regency.standings.contains_key(node) || self.membership.is_deposed(*node));
+        if waited < REGENCY_MIN || (!all && waited < REGENCY_MAX) {
+            return;
+        }
+        let (Some(own), Some(regency)) = (self.id(), self.regency.take()) else { return };
+        let seed = self.random.next_u64();
+        let coordinator = Coordinator::restore(own, self.membership.term(), &regency.standings, seed);
+        self.coordinator = Some(coordinator);
+        self.coordination = super::coordination::Coordination::default();
+        regency.standings.values().for_each(|standing| self.note_over(standing));
+        self.drain_coordinator();
+        for (from, report) in regency.held {
+            self.handle_report(from, report);
+        }
+        let ids: Vec<_> = self.broadcasts.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.release_if_over(id));
+    }
+
+    /// A member that has done with a broadcast will not report its result again.
+    fn note_over(&mut self, standing: &Standing) {
+        let open: Vec<_> = standing.over.iter().copied().filter(|id| self.broadcasts.contains_key(id)).collect();
+        open.into_iter().for_each(|id| self.coordination.note_over(id, standing.credential.node));
+    }
+}
+
+impl SignedReport {
+    /// Whether it introduces its node.
+    pub(super) fn introduces(&self) -> bool {
+        matches!(self.report, Report::Ready { .. } | Report::Standing(_))
+    }
+}
