@@ -3,7 +3,7 @@
 
 mod support;
 
-use mobcast_proto::{Duration, NodeId, Time};
+use mobcast_proto::{BroadcastId, Duration, NodeId};
 use mobcast_sim::network::{NodeIndex, Stop};
 use mobcast_sim::world::World;
 
@@ -12,7 +12,7 @@ use support::{descriptor, group, pause, run_until, seconds};
 const MB: u64 = 1_000_000;
 
 /// What must hold of everyone who was in the group and lives: it has the object, or has given up; and it may go.
-fn settled(world: &World, id: mobcast_proto::BroadcastId) -> bool {
+fn settled(world: &World, id: BroadcastId) -> bool {
     let living = |i: &usize| world.network.is_running(NodeIndex(*i as u32));
     (0..world.machines.len()).filter(living).all(|i| {
         let machine = &world.machines[i];
@@ -73,13 +73,14 @@ fn a_broadcast_of_a_member_survives_the_coordinator_and_its_successor() {
         pause(&mut world, Duration::from_millis(100 * (1 + seed % 7)));
         world.stop_machine(NodeIndex(0), Stop::Reset);
         pause(&mut world, Duration::from_millis(500 * (1 + seed)));
+        let over = (2..12).all(|i| world.machines[i].seen.released.contains_key(&id));
         world.stop_machine(NodeIndex(1), Stop::Reset);
         run_until(&mut world, seconds(200.0), |world| {
             (2..12).all(|i| world.machines[i].seen.released.contains_key(&id))
         });
         assert!((2..12).all(|i| world.machines[i].seen.complete.contains_key(&id)), "seed {seed}");
         let successor = &world.machines[2].seen;
-        assert!(successor.coordinator_since.is_some(), "seed {seed}: the second successor has taken over");
+        assert!(over || successor.coordinator_since.is_some(), "seed {seed}: the second successor has taken over");
     }
 }
 
@@ -148,6 +149,5 @@ fn an_object_of_one_frame_reaches_everyone_although_the_coordinator_dies_meanwhi
             (1..12).all(|i| world.machines[i].seen.released.contains_key(&id))
         });
         assert!((1..12).all(|i| world.machines[i].seen.complete.contains_key(&id)), "step {step}");
-        let _ = Time::ZERO;
     }
 }

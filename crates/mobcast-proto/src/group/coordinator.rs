@@ -299,6 +299,7 @@ impl Coordinator {
         let widowed = self.graph.remove(node);
         self.give_out(member.info.cluster, member.slots);
         for neighbour in widowed {
+            // Also one that was dialled by the lost node may have had no other link to that cluster.
             self.connect(neighbour);
             self.changed.insert(neighbour);
         }

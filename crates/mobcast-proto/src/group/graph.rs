@@ -48,7 +48,7 @@ impl Graph {
         self.vertices.insert(node, Vertex { cluster, dialable, ..Vertex::default() });
     }
 
-    /// Removes a node; returns who lost a peer that it had been told to dial. Children become orphans.
+    /// Removes a node; returns who lost a peer with it. Children become orphans.
     pub fn remove(&mut self, node: NodeId) -> Vec<NodeId> {
         self.detach(node);
         let Some(vertex) = self.vertices.remove(&node) else { return Vec::new() };
@@ -61,7 +61,7 @@ impl Graph {
         for &peer in &vertex.accepted {
             self.vertex_mut(peer).told.remove(&node);
         }
-        vertex.accepted.into_iter().collect()
+        vertex.told.into_iter().chain(vertex.accepted).collect()
     }
 
     /// The node above `node` in the control tree.

@@ -15,6 +15,8 @@ use super::{Node, Pending};
 
 /// Pieces are receipted this often by each node of a group of up to a thousand; less often by larger ones.
 const RECEIPT_INTERVAL: Duration = Duration::from_secs(1);
+/// Without a coordinator, a complete node serves peers that miss something for this long after its own last payload.
+const SERVING_MAX: Duration = Duration::from_secs(60);
 /// An object that went down the tree in one frame is announced to all peers if it is not over by then.
 const WHOLE_PATIENCE: Duration = Duration::from_millis(500);
 
@@ -151,7 +153,8 @@ impl Node {
         // Downwards only: what an orphan hangs on may for a while be part of a circle.
         let links = self.child_links().into_iter().filter(|&link| link != from);
         links.collect::<Vec<_>>().into_iter().for_each(|link| self.send(link, frame.clone()));
-        if self.broadcasts.get(&id).is_some_and(|b| b.reported) {
+        let done = |b: &Broadcast| b.reported || (b.phase == Phase::Complete && b.swarm().standing.node == id.root);
+        if self.broadcasts.get(&id).is_some_and(done) {
             self.event(Event::Released { broadcast: id });
         }
     }
@@ -237,12 +240,20 @@ impl Node {
         }
     }
 
+    /// Whether nobody is known to miss what this node has of a complete broadcast.
+    fn is_dispensable(&self, broadcast: &Broadcast) -> bool {
+        let is_root = broadcast.swarm().standing.node == broadcast.id.root;
+        let complete = broadcast.swarm().peers().all(|(_, peer)| peer.have.count() >= broadcast.swarm().known());
+        let patient = self.now.since(broadcast.arrived_at()) < SERVING_MAX;
+        (broadcast.reported || is_root) && (complete || !patient)
+    }
+
     /// Without a coordinator nobody says that a broadcast is over: who has it all may go, who gets nothing any more
     /// gives up.
     fn end_without_coordinator(&mut self, id: BroadcastId) {
         let Some(broadcast) = self.broadcasts.get(&id) else { return };
         match broadcast.phase {
-            Phase::Complete if broadcast.reported => self.event(Event::Released { broadcast: id }),
+            Phase::Complete if self.is_dispensable(broadcast) => self.event(Event::Released { broadcast: id }),
             Phase::Active => self.end_without_root(id),
             Phase::Offered => self.fail(id, Failure::Incomplete { missing: 0, pieces: 0 }),
             _ => {}

@@ -78,7 +78,12 @@ fn describe(world: &World) -> String {
             let parent = machine.node.assignment().and_then(|a| a.parent.as_ref().map(|p| p.node));
             text += &format!(
                 "\nnode {i}: parent {parent:?}, complete {:?}, failed {:?}, released {:?}, coordinator since {:?}, results {:?}, links {}",
-                seen.complete, seen.failed, seen.released, seen.coordinator_since, seen.results, machine.node.link_count()
+                seen.complete,
+                seen.failed,
+                seen.released,
+                seen.coordinator_since,
+                seen.results,
+                machine.node.link_count()
             );
         }
     }
