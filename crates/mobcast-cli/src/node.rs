@@ -72,6 +72,10 @@ pub fn describe(event: &GroupEvent) -> Option<String> {
         GroupEvent::RootMayLeave { .. } => {
             Some("the source may leave: every piece is held by two others, or by every receiver".into())
         }
+        GroupEvent::CoordinatorChanged { own: true, .. } => {
+            Some("the sender is gone: this node takes its place and collects the results".into())
+        }
+        GroupEvent::CoordinatorChanged { node, .. } => Some(format!("the sender is gone: {node} takes its place")),
         GroupEvent::CoordinatorLost => Some("the sender cannot be reached any more".into()),
     }
 }

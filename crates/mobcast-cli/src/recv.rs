@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap::builder::BoolishValueParser;
-use mobcast::{Broadcast, Completed, Error, Group, Offer, Progress, Sink, SinkOptions};
+use mobcast::{Broadcast, Completed, Error, EventStream, Group, GroupEvent, Offer, Progress, Sink, SinkOptions};
 
 use crate::args::{NodeArgs, OutputArgs};
 use crate::failure::{Failure, Outcome, Status};
 use crate::interrupt::Interrupt;
-use crate::node::{conclude, leave};
+use crate::node::{conclude, describe, leave};
 use crate::output;
 use crate::progress::{DRAW_INTERVAL, Screen, Snapshot};
 use crate::quantity::{parse_time, show_size};
@@ -19,6 +19,10 @@ use crate::ticket::TicketSource;
 
 /// Telling the others that this node gives up takes no longer than this.
 const ABORT_MAX: Duration = Duration::from_millis(100);
+
+/// A receiver that has lost sight of the sender before anything was offered gives up after this: others that know of an
+/// object have told it by then.
+const OFFER_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Receive what a ticket gives access to
 ///
@@ -113,6 +117,26 @@ async fn join(source: &TicketSource, args: &RecvArgs, screen: &mut Screen) -> Ou
     }
 }
 
+/// What of the group's events concerns a receiver: who coordinates it.
+fn concerns_receiver(event: &GroupEvent) -> bool {
+    matches!(event, GroupEvent::CoordinatorLost | GroupEvent::CoordinatorChanged { .. })
+}
+
+/// The next event that a receiver is told of. Never ends.
+async fn next_word(events: &mut EventStream) -> String {
+    loop {
+        match events.next().await {
+            Some(event) if concerns_receiver(&event) => {
+                if let Some(words) = describe(&event) {
+                    return words;
+                }
+            }
+            Some(_) => {}
+            None => std::future::pending().await,
+        }
+    }
+}
+
 async fn receive(
     group: &Group,
     sink: Sink,
@@ -121,17 +145,21 @@ async fn receive(
     interrupt: &mut Interrupt,
 ) -> Outcome {
     let options = SinkOptions { force: args.force, preserve: args.preserve };
+    let mut events = group.events();
     let mut broadcast = tokio::select! {
-        broadcast = accept(group, sink, options, screen) => broadcast?,
+        broadcast = accept(group, sink, options, &mut events, screen) => broadcast?,
         () = interrupt.wait() => return Err(Failure::interrupted()),
     };
-    let outcome = match transfer(&mut broadcast, screen, interrupt).await {
+    let outcome = match transfer(&mut broadcast, &mut events, screen, interrupt).await {
         Ok(completed) => {
             screen.say(&format!("complete{}", place(&completed)));
-            tokio::select! {
-                // Everything is in its place: whatever becomes of the group is no failure of this node.
-                _ = broadcast.released() => {}
-                () = interrupt.wait() => {}
+            loop {
+                tokio::select! {
+                    // Everything is in its place: whatever becomes of the group is no failure of this node.
+                    _ = broadcast.released() => break,
+                    words = next_word(&mut events) => screen.say(&words),
+                    () = interrupt.wait() => break,
+                }
             }
             Ok(())
         }
@@ -141,8 +169,27 @@ async fn receive(
     outcome
 }
 
-async fn accept(group: &Group, sink: Sink, options: SinkOptions, screen: &mut Screen) -> Result<Broadcast, Error> {
-    let offer = group.next_offer().await?;
+async fn accept(
+    group: &Group,
+    sink: Sink,
+    options: SinkOptions,
+    events: &mut EventStream,
+    screen: &mut Screen,
+) -> Result<Broadcast, Error> {
+    let mut give_up_at: Option<Instant> = None;
+    let offer = loop {
+        let patience = give_up_at.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+        tokio::select! {
+            offer = group.next_offer() => break offer?,
+            words = next_word(events) => {
+                screen.say(&words);
+                give_up_at.get_or_insert(Instant::now() + OFFER_PATIENCE);
+            }
+            () = tokio::time::sleep(patience) => {
+                return Err(Error::Incomplete("the sender went away before it had offered anything".into()));
+            }
+        }
+    };
     screen.say(&announcement(&offer));
     offer.receive(sink, options).await
 }
@@ -159,11 +206,17 @@ fn announcement(offer: &Offer) -> String {
 }
 
 /// Waits until everything is here, or gives up when interrupted.
-async fn transfer(broadcast: &mut Broadcast, screen: &mut Screen, interrupt: &mut Interrupt) -> Outcome<Completed> {
+async fn transfer(
+    broadcast: &mut Broadcast,
+    events: &mut EventStream,
+    screen: &mut Screen,
+    interrupt: &mut Interrupt,
+) -> Outcome<Completed> {
     let mut tick = tokio::time::interval(DRAW_INTERVAL);
     loop {
         tokio::select! {
             completed = broadcast.complete() => return Ok(completed?),
+            words = next_word(events) => screen.say(&words),
             () = interrupt.wait() => {
                 let _ = tokio::time::timeout(ABORT_MAX, broadcast.abort("interrupted by its user")).await;
                 return Err(Failure::interrupted());

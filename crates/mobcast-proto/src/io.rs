@@ -281,7 +281,7 @@ pub enum Event {
         /// The broadcast.
         broadcast: BroadcastId,
     },
-    /// At the coordinator: a node has joined.
+    /// At the coordinator: a node has joined, or (at a new coordinator) was a member before.
     MemberJoined {
         /// The node.
         node: NodeId,

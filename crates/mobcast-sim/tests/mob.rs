@@ -4,7 +4,7 @@
 use mobcast_proto::random::Random;
 use mobcast_proto::{Duration, Time};
 use mobcast_sim::experiment::{Experiment, Outcome, Step};
-use mobcast_sim::network::{Network, NodeIndex, Settings as NetworkSettings, Stop};
+use mobcast_sim::network::{Network, NodeIndex, Stop};
 use mobcast_sim::world::{Settings, World};
 use mobcast_topology::{Change, Cluster, ClusterIndex, LinkRef, Scenario, Topology, optimum, preset};
 

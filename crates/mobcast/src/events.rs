@@ -6,7 +6,7 @@ use tokio::sync::broadcast;
 /// Something that happened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum GroupEvent {
-    /// At the coordinator: a node has joined.
+    /// At the coordinator: a node has joined, or (at a new coordinator) was a member before.
     MemberJoined {
         /// The node.
         node: NodeId,
@@ -52,6 +52,13 @@ pub enum GroupEvent {
     },
     /// The coordinator cannot be reached, or went away.
     CoordinatorLost,
+    /// Another node has taken over from a coordinator that is gone.
+    CoordinatorChanged {
+        /// The new coordinator.
+        node: NodeId,
+        /// Whether that is this node: results and members are known here from now on.
+        own: bool,
+    },
 }
 
 /// The events of a group, from the call of [`crate::Group::events`] on.

@@ -212,6 +212,7 @@ impl GroupState {
                     self.tell(GroupEvent::CoordinatorLost);
                 }
             }
+            Event::CoordinatorChanged { node, own } => self.tell(GroupEvent::CoordinatorChanged { node, own }),
             Event::MemberJoined { node, name, cluster, reason } => {
                 let info = NodeInfo { id: node, name: name.clone(), cluster: cluster.clone(), reason: reason.clone() };
                 self.lock().members.insert(node, Member { info, lost: false });

@@ -27,8 +27,10 @@ pub struct Keys {
     group: GroupId,
     own: Arc<NodeKey>,
     authority_key: PublicKey,
-    /// At the coordinator.
-    authority: Option<(Authority, JoinSecret)>,
+    /// At the coordinator, and at those that may succeed it.
+    authority: Option<Authority>,
+    /// At the founder, whose address the ticket names: the secret by which others may ask to be admitted.
+    admits: Option<JoinSecret>,
     /// At a node that joins.
     joiner: Option<Identity>,
     member: Option<(Membership, Identity)>,
@@ -50,7 +52,8 @@ impl Keys {
             group: ticket.group,
             own,
             authority_key: ticket.authority,
-            authority: Some((authority, secret)),
+            authority: Some(authority),
+            admits: Some(secret),
             joiner: None,
             member: None,
         };
@@ -65,6 +68,7 @@ impl Keys {
             own: Arc::new(NodeKey::random()?),
             authority_key: ticket.authority,
             authority: None,
+            admits: None,
             joiner: Some(Identity::joiner(ticket)?),
             member: None,
         })
@@ -97,15 +101,29 @@ impl Keys {
     /// What this node shows to those that connect to it.
     pub fn doorway(&self, hello: Hello) -> Result<Option<Doorway>, IdentityError> {
         let Some((membership, _)) = &self.member else { return Ok(None) };
-        let joiners = self.authority.as_ref().map(|(_, secret)| secret);
-        Ok(Some(Doorway { server: ServerIdentity::new(membership, joiners)?, hello }))
+        Ok(Some(Doorway { server: ServerIdentity::new(membership, self.admits.as_ref())?, hello }))
+    }
+
+    /// The authority's key as a successor receives it. Secret. None if this node does not have it.
+    pub fn authority_secret(&self) -> Option<Vec<u8>> {
+        self.authority.as_ref().map(Authority::to_bytes)
+    }
+
+    /// Keeps the authority's key that the coordinator has handed over, if it is the one that the ticket names.
+    pub fn keep_authority(&mut self, secret: &[u8]) -> Result<(), IdentityError> {
+        let authority = Authority::from_bytes(secret)?;
+        if authority.public() != self.authority_key || authority.group() != self.group {
+            return Err(IdentityError::Damaged);
+        }
+        self.authority = Some(authority);
+        Ok(())
     }
 
     /// Signs. None if it is not this node's to sign.
     pub fn sign(&self, signer: Signer, message: &[u8]) -> Option<Signature> {
         match signer {
             Signer::Node => Some(self.own.sign(message)),
-            Signer::Authority => self.authority.as_ref().map(|(authority, _)| authority.sign(message)),
+            Signer::Authority => self.authority.as_ref().map(|authority| authority.sign(message)),
         }
     }
 
@@ -123,7 +141,7 @@ impl Keys {
         &self,
         mut credential: Credential,
     ) -> Result<Option<(Credential, Signature, Certificate)>, IdentityError> {
-        let Some((authority, _)) = &self.authority else { return Ok(None) };
+        let Some(authority) = &self.authority else { return Ok(None) };
         let now = unix_s();
         credential.expires_unix_s = now + CERTIFICATE_TIME.as_secs();
         let signature = authority.sign(&credential_message(&credential));

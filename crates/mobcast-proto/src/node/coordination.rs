@@ -121,8 +121,13 @@ impl Node {
         let held = std::mem::take(&mut joining.held);
         self.send(link, Frame::Admit { credential, signature, certificate, reason: reason.clone() });
         held.into_iter().for_each(|frame| self.send(link, frame));
+        self.tell_of_member(node, &reason);
+    }
+
+    /// Tells the application of a member.
+    pub(super) fn tell_of_member(&mut self, node: NodeId, reason: &str) {
         if let Some((name, cluster)) = self.describe(node) {
-            self.event(Event::MemberJoined { node, name, cluster, reason });
+            self.event(Event::MemberJoined { node, name, cluster, reason: reason.into() });
         }
     }
 

@@ -261,6 +261,7 @@ impl Node {
         if let Some(coordinator) = &mut self.coordinator {
             let epoch = if standing.assignment.term == self.membership.term() { standing.assignment.epoch } else { 0 };
             if coordinator.adopt(&standing) {
+                self.tell_of_member(node, "was a member already");
                 self.note_over(&standing);
                 self.drain_coordinator();
             } else {
@@ -307,6 +308,9 @@ impl Node {
         self.coordinator = Some(coordinator);
         self.coordination = super::coordination::Coordination::default();
         regency.standings.values().for_each(|standing| self.note_over(standing));
+        for &node in regency.standings.keys().filter(|&&node| node != own) {
+            self.tell_of_member(node, "was a member already");
+        }
         self.drain_coordinator();
         for (from, report) in regency.held {
             self.handle_report(from, report);

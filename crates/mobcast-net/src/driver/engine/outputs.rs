@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use mobcast_proto::content::object::piece_offset;
 use mobcast_proto::group::assignment::Credential;
+use mobcast_proto::group::succession::Secret;
 use mobcast_proto::io::{Event, Output};
 use mobcast_proto::wire::Frame;
 use mobcast_proto::{BroadcastId, ByteRange, LinkId, PieceIndex};
@@ -55,6 +56,14 @@ impl Engine {
                     self.tell(Notice::BadIdentity { error: Arc::new(error) });
                 }
             }
+            Output::Entrust { link, children } => match self.keys.authority_secret() {
+                Some(secret) => self.send(link, &Frame::Entrust { authority: Secret(secret), children }),
+                None => warn!("asked to hand over the authority's key, which this node does not have"),
+            },
+            Output::Keep { authority } => match self.keys.keep_authority(&authority.0) {
+                Ok(()) => debug!("entrusted with the authority's key"),
+                Err(error) => warn!(%error, "the coordinator has handed over a key that is not the authority's"),
+            },
             Output::Hashes { broadcast, first, hashes, length } => {
                 self.pieces.add_hashes(broadcast, first, &hashes, length);
             }
