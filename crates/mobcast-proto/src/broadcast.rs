@@ -77,6 +77,8 @@ pub struct Broadcast {
     pub reported: bool,
     /// That result, to be reported again when the way up the control tree has changed.
     pub result: Option<NodeResult>,
+    /// The authority's word that it is over, if it is.
+    pub release: Option<Signature>,
     /// The authority's word that the root is gone for good, if it is.
     pub root_loss: Option<Signature>,
     /// Whether the root has given it up.
@@ -122,6 +124,7 @@ impl Broadcast {
             receipted_at: now,
             reported: false,
             result: None,
+            release: None,
             root_loss: None,
             aborted: false,
             flooded: false,

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod experiment;
+pub mod faults;
 pub mod fluid;
 pub mod link;
 pub mod network;

@@ -10,6 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use blake3::hazmat::HasherExt;
 use mobcast_proto::content::Descriptor;
+use mobcast_proto::content::have::HaveSet;
 use mobcast_proto::content::manifest::{SignatureDomain, signed_message};
 use mobcast_proto::group::assignment::Credential;
 use mobcast_proto::limits::CHUNK_BYTES_MAX;
@@ -26,8 +27,10 @@ use crate::link::Cancelled;
 use crate::network::{Delivery, FlowId, Happening, Network, NodeIndex, Stop};
 use crate::queue::Token;
 
+mod checks;
 mod links;
 mod outputs;
+mod pauses;
 
 /// Bytes that a control frame takes beside its own: framing, a TLS record, TCP and IP headers.
 const FRAME_OVERHEAD_BYTES: u32 = 4 + 22 + 52;
@@ -79,6 +82,8 @@ pub enum Due {
     Stored { node: NodeIndex, broadcast: BroadcastId, piece: PieceIndex, opened: u32 },
     /// The source has more.
     Source(NodeIndex),
+    /// A machine that stood still goes on.
+    Resume(NodeIndex),
     /// The experiment's own: given to [`crate::experiment`].
     Step(usize),
 }
@@ -150,6 +155,10 @@ pub struct Machine {
     flows: BTreeMap<LinkId, FlowId>,
     links: BTreeMap<FlowId, LinkId>,
     in_driver: BTreeMap<LinkId, Vec<Sending>>,
+    /// Pieces that are really on its disk.
+    stored: BTreeMap<BroadcastId, HaveSet>,
+    /// What has come for it while it stands still.
+    held: Option<Vec<Happening<Due>>>,
     /// Chunks that hold wrong bytes, by where they start.
     forged: BTreeSet<(BroadcastId, PieceIndex, u32)>,
     timer: Option<(Time, Token)>,
@@ -261,6 +270,8 @@ impl World {
             flows: BTreeMap::new(),
             links: BTreeMap::new(),
             in_driver: BTreeMap::new(),
+            stored: BTreeMap::new(),
+            held: None,
             forged: BTreeSet::new(),
             timer: None,
             source: None,
@@ -310,6 +321,7 @@ impl World {
     pub fn stop_machine(&mut self, index: NodeIndex, stop: Stop) {
         let machine = &mut self.machines[index.0 as usize];
         machine.life += 1;
+        machine.held = None;
         if let Some((_, token)) = machine.timer.take() {
             self.network.unschedule(token);
         }
@@ -324,6 +336,16 @@ impl World {
     pub fn step(&mut self) -> Option<Option<usize>> {
         let (now, happening) = self.network.step()?;
         self.steps += 1;
+        if let Happening::Due(Due::Step(step)) = happening {
+            return Some(Some(step));
+        }
+        if let Some(happening) = self.unless_standing(happening) {
+            self.happen(now, happening);
+        }
+        Some(None)
+    }
+
+    fn happen(&mut self, now: Time, happening: Happening<Due>) {
         match happening {
             Happening::Delivered(delivery) => self.delivered(now, delivery),
             Happening::Closed { node, flow } => {
@@ -331,10 +353,8 @@ impl World {
                 self.link_gone(now, node, flow.reverse());
             }
             Happening::Drained(flow) => self.drained(now, flow),
-            Happening::Due(Due::Step(step)) => return Some(Some(step)),
             Happening::Due(due) => self.due(now, due),
         }
-        Some(None)
     }
 
     /// A number that any difference in what happened changes.
@@ -446,6 +466,7 @@ impl World {
             }
             Due::Stored { node, broadcast, piece, opened } => self.stored(now, node, broadcast, piece, opened),
             Due::Source(index) => self.read_source(now, index),
+            Due::Resume(index) => self.resume(now, index),
             Due::Step(_) => unreachable!("steps are returned to the experiment"),
         }
     }
@@ -464,6 +485,7 @@ impl World {
         if machine.forged.len() < before {
             machine.node.handle_wrong(now, broadcast, piece, true);
         } else {
+            machine.stored.entry(broadcast).or_default().insert(piece);
             machine.node.handle_stored(now, broadcast, piece);
             self.last_progress = now;
         }

@@ -283,8 +283,8 @@ impl Coordinator {
         self.publish();
     }
 
-    /// A member is gone: its share, its neighbours' links and its place are given to others; its children in the
-    /// control tree have to ask for another place. False if it was none.
+    /// A member is gone: its share, its neighbours' links and its place are given to others, and its children in the
+    /// control tree get another parent. False if it was none.
     pub fn handle_lost(&mut self, node: NodeId) -> bool {
         if node == self.own {
             return false;
@@ -297,6 +297,7 @@ impl Coordinator {
         }
         self.changed.remove(&node);
         let widowed = self.graph.remove(node);
+        self.attach_orphans();
         self.give_out(member.info.cluster, member.slots);
         for neighbour in widowed {
             // Also one that was dialled by the lost node may have had no other link to that cluster.
@@ -318,16 +319,41 @@ impl Coordinator {
         }
     }
 
-    /// A member accuses another one of breaking the protocol. One accuser may lie; of whom two accuse the share goes to
-    /// others.
+    /// A member accuses another one of breaking the protocol, and has no link to it any more. One accuser may lie; of
+    /// whom two accuse the share goes to others, and nobody is put below it.
     pub fn handle_accused(&mut self, accuser: NodeId, node: NodeId) {
-        let Some(member) = self.members.get_mut(&node) else { return };
+        if !self.members.contains_key(&accuser) || !self.members.contains_key(&node) || accuser == node {
+            return;
+        }
         let accusers = self.accusers.entry(node).or_default();
-        if accusers.insert(accuser) && accusers.len() == ACCUSERS_MIN {
+        if !accusers.insert(accuser) {
+            return;
+        }
+        let shunned = accusers.len() == ACCUSERS_MIN;
+        self.graph.estrange(accuser, node);
+        if shunned {
+            self.graph.shun(node);
+            let member = self.members.get_mut(&node).expect("looked up above");
             let (cluster, slots) = (member.info.cluster, std::mem::take(&mut member.slots));
-            self.changed.insert(node);
             self.give_out(cluster, slots);
-            self.publish();
+            self.graph.children(node).into_iter().for_each(|child| self.graph.detach(child));
+        }
+        for member in [accuser, node] {
+            self.connect(member);
+            self.changed.insert(member);
+        }
+        self.attach_orphans();
+        self.publish();
+    }
+
+    /// Gives everyone a parent who has none.
+    fn attach_orphans(&mut self) {
+        let orphan = |node: &NodeId| *node != self.own && self.graph.parent(*node).is_none();
+        let orphans: Vec<NodeId> = self.members.keys().copied().filter(orphan).collect();
+        for node in orphans {
+            let cluster = self.members[&node].info.cluster;
+            self.attach(node, cluster);
+            self.changed.insert(node);
         }
     }
 

@@ -33,6 +33,10 @@ pub struct Graph {
     /// The top of the control tree: the coordinator.
     top: NodeId,
     vertices: BTreeMap<NodeId, Vertex>,
+    /// Pairs of nodes, the lower one first, of which one has dropped the other for breaking the protocol.
+    estranged: BTreeSet<(NodeId, NodeId)>,
+    /// Nodes that nobody is put below, and nobody is told to connect to.
+    shunned: BTreeSet<NodeId>,
     /// For each ordered pair of clusters, where the search for the next peer starts.
     cursors: BTreeMap<(ClusterId, ClusterId), usize>,
 }
@@ -40,7 +44,28 @@ pub struct Graph {
 impl Graph {
     /// No links yet. `top` will be the top of the control tree.
     pub fn new(top: NodeId) -> Graph {
-        Graph { top, vertices: BTreeMap::new(), cursors: BTreeMap::new() }
+        let (estranged, shunned) = (BTreeSet::new(), BTreeSet::new());
+        Graph { top, vertices: BTreeMap::new(), estranged, shunned, cursors: BTreeMap::new() }
+    }
+
+    /// Two nodes are not linked any more, and will not be: neither as peers nor in the control tree.
+    pub fn estrange(&mut self, a: NodeId, b: NodeId) {
+        self.estranged.insert((a.min(b), a.max(b)));
+        for (from, to) in [(a, b), (b, a)] {
+            self.disconnect(from, to);
+            if self.parent(from) == Some(to) {
+                self.detach(from);
+            }
+        }
+    }
+
+    /// Nobody is put below `node` any more, nor told to connect to it.
+    pub fn shun(&mut self, node: NodeId) {
+        self.shunned.insert(node);
+    }
+
+    fn are_estranged(&self, a: NodeId, b: NodeId) -> bool {
+        self.estranged.contains(&(a.min(b), a.max(b)))
     }
 
     /// A node without links. Only a dialable one is ever told to others.
@@ -144,6 +169,8 @@ impl Graph {
         parent != node
             && parent != self.top
             && vertex.dialable
+            && !self.shunned.contains(&parent)
+            && !self.are_estranged(parent, node)
             && vertex.children.len() < TREE_CHILDREN_MAX
             && !self.path_from_top(parent).is_empty()
             && !self.path_from_top(parent).contains(&node)
@@ -233,6 +260,8 @@ impl Graph {
         let local = from.cluster == to.cluster;
         node != peer
             && to.dialable
+            && !self.shunned.contains(&peer)
+            && !self.are_estranged(node, peer)
             && !from.told.contains(&peer)
             && !from.accepted.contains(&peer)
             && self.degree(peer, local) < degree_max

@@ -244,11 +244,11 @@ impl Node {
     /// A node that has just taken its place in the tree may have missed what went down it.
     pub(super) fn greet_child(&mut self, link: LinkId) {
         let wholes = self.broadcasts.values().filter_map(Broadcast::whole_frame);
-        let losses = self
-            .broadcasts
-            .values()
-            .filter_map(|b| b.root_loss.map(|signature| Frame::RootLost { broadcast: b.id, signature }));
-        let frames: Vec<Frame> = wholes.chain(losses).collect();
+        let loss = |b: &Broadcast| b.root_loss.map(|signature| Frame::RootLost { broadcast: b.id, signature });
+        let release = |b: &Broadcast| b.release.map(|signature| Frame::Release { broadcast: b.id, signature });
+        let losses = self.broadcasts.values().filter_map(loss);
+        let releases = self.broadcasts.values().filter_map(release);
+        let frames: Vec<Frame> = wholes.chain(losses).chain(releases).collect();
         frames.into_iter().for_each(|frame| self.send(link, frame));
     }
 

@@ -17,6 +17,9 @@ use super::{Node, Pending};
 
 /// A member that is out of sight may come back over another place in the tree within this.
 const LOST_GRACE: Duration = Duration::from_secs(3);
+/// A member that was given another parent and does not show itself below it, nor complains, is given up: it may have
+/// to find out first that the new one is gone too.
+const MOVE_PATIENCE: Duration = Duration(2 * SILENCE_MAX.0);
 /// Reports that wait behind the verification of their node's standing: two frames full.
 const WAITING_MAX: usize = 2 * REPORTS_PER_FRAME;
 /// A node that was admitted and never took its place in the tree is given up.
@@ -27,6 +30,10 @@ const READY_PATIENCE: Duration = SILENCE_MAX;
 pub(super) struct Coordination {
     /// Nodes admitted and not in the tree yet.
     joining: BTreeMap<NodeId, Joining>,
+    /// The parents that members were given.
+    pub(super) parents: BTreeMap<NodeId, NodeId>,
+    /// Members that have been given another parent, and have not shown themselves below it.
+    moving: BTreeMap<NodeId, Time>,
     /// Members out of sight.
     pub(super) missing: BTreeMap<NodeId, Time>,
     /// Successors that have the authority's key, with the children that they were told of.
@@ -38,6 +45,8 @@ pub(super) struct Coordination {
     /// Receivers that must be complete before a broadcast is over.
     receivers: BTreeMap<BroadcastId, u32>,
     released: BTreeMap<BroadcastId, usize>,
+    /// Broadcasts that were released, and of which a member reports its result again: the release may be lost.
+    release_again: BTreeSet<BroadcastId>,
     receipts: BTreeMap<BroadcastId, Receipts>,
     /// Broadcasts whose root may leave.
     may_leave: BTreeSet<BroadcastId>,
@@ -47,6 +56,12 @@ impl Coordination {
     /// A member was done with a broadcast before this node became coordinator.
     pub(super) fn note_over(&mut self, id: BroadcastId, node: NodeId) {
         self.results.entry(id).or_default().insert(node, true);
+    }
+
+    /// A member is given a parent. True if it had another one.
+    fn move_member(&mut self, node: NodeId, parent: Option<NodeId>) -> bool {
+        let Some(parent) = parent else { return false };
+        self.parents.insert(node, parent).is_some_and(|old| old != parent)
     }
 
     /// Nothing more is to come of a broadcast.
@@ -103,6 +118,10 @@ impl Node {
                     self.apply_assignment(*assignment);
                 }
                 Decision::Assign { assignment } => {
+                    let (node, parent) = (assignment.node, assignment.parent.as_ref().map(|parent| parent.node));
+                    if self.coordination.move_member(node, parent) {
+                        self.coordination.moving.entry(node).or_insert(self.now);
+                    }
                     let bytes = assignment.to_bytes();
                     let message = signed_message(SignatureDomain::Assignment, self.config.group, &bytes);
                     let token = self.ask(Pending::SignAssignment(*assignment));
@@ -210,7 +229,7 @@ impl Node {
             Report::Lost { node } => {
                 // A former parent knows nothing of a node that hangs elsewhere.
                 let parent = self.coordinator.as_ref().and_then(|c| c.parent_of(node));
-                if parent == Some(from) && self.link_to(node).is_none() {
+                if parent == Some(from) {
                     self.coordination.missing.entry(node).or_insert(self.now);
                 }
             }
@@ -226,7 +245,9 @@ impl Node {
                 }
                 self.drain_coordinator();
             }
-            Report::Result(result) if self.finished.contains(&result.broadcast) => {}
+            Report::Result(result) if self.finished.contains(&result.broadcast) => {
+                self.coordination.release_again.insert(result.broadcast);
+            }
             Report::Receipt { broadcast, .. } if self.finished.contains(&broadcast) => {}
             Report::Result(result) => self.node_result(from, result),
             Report::Receipt { broadcast, pieces } => {
@@ -244,6 +265,7 @@ impl Node {
 
     pub(super) fn member_ready(&mut self, node: NodeId, epoch: u32) {
         self.coordination.joining.remove(&node);
+        self.coordination.moving.remove(&node);
         let direct = self.link_to(node).is_some() && self.membership.children.contains(&node);
         let Some(coordinator) = &mut self.coordinator else { return };
         // A node that turns to the coordinator although its place is elsewhere has lost its parent.
@@ -282,6 +304,8 @@ impl Node {
         if self.coordination.results.entry(broadcast).or_default().insert(from, complete).is_none() {
             self.event(Event::Result { node: from, name, cluster, result });
             self.release_if_over(broadcast);
+        } else if self.coordination.released.contains_key(&broadcast) {
+            self.coordination.release_again.insert(broadcast);
         }
     }
 
@@ -312,14 +336,19 @@ impl Node {
         let now = self.now;
         let late = self.coordination.joining.iter().filter(|(_, joining)| now.since(joining.since) >= READY_PATIENCE);
         let missing = self.coordination.missing.iter().filter(|&(_, &since)| now.since(since) >= LOST_GRACE);
-        let lost: Vec<NodeId> = late.map(|(&n, _)| n).chain(missing.map(|(&n, _)| n)).collect();
+        let moving = self.coordination.moving.iter().filter(|&(_, &since)| now.since(since) >= MOVE_PATIENCE);
+        let lost: Vec<NodeId> = late.map(|(&n, _)| n).chain(missing.chain(moving).map(|(&n, _)| n)).collect();
         lost.into_iter().for_each(|node| self.lose_member(node));
+        let again = std::mem::take(&mut self.coordination.release_again);
+        again.into_iter().for_each(|broadcast| self.sign_release(broadcast));
     }
 
     /// Gives a member up: its work goes to others.
     fn lose_member(&mut self, node: NodeId) {
         self.coordination.joining.remove(&node);
         self.coordination.missing.remove(&node);
+        self.coordination.moving.remove(&node);
+        self.coordination.parents.remove(&node);
         let described = self.describe(node);
         let now = self.now;
         let Some(coordinator) = &mut self.coordinator else { return };

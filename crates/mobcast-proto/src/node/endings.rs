@@ -140,15 +140,21 @@ impl Node {
     pub(super) fn release_signed(&mut self, id: BroadcastId, signature: Signature) {
         let frame = Frame::Release { broadcast: id, signature };
         self.tree_links().into_iter().for_each(|link| self.send(link, frame.clone()));
-        self.event(Event::Released { broadcast: id });
+        // It is said again for late members, and for those who may have missed it.
+        if self.broadcasts.get_mut(&id).is_some_and(|b| b.release.replace(signature).is_none()) {
+            self.event(Event::Released { broadcast: id });
+        }
     }
 
     pub(super) fn release_verified(&mut self, id: BroadcastId, frame: Frame, from: LinkId, valid: bool) {
         if !valid {
             return self.drop_peer(from, CloseReason::Violation(format!("forged the end of {id}")));
         }
-        if self.coordinator.is_some() {
+        if self.is_coordinating() {
             return;
+        }
+        if let (Some(broadcast), Frame::Release { signature, .. }) = (self.broadcasts.get_mut(&id), &frame) {
+            broadcast.release = Some(*signature);
         }
         // Downwards only: what an orphan hangs on may for a while be part of a circle.
         let links = self.child_links().into_iter().filter(|&link| link != from);

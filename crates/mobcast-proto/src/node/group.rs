@@ -48,6 +48,8 @@ pub(super) struct Membership {
     unreachable_since: Option<Time>,
     lost_told: bool,
     pub(super) children: BTreeSet<NodeId>,
+    /// Whether this node has told a coordinator that it has its place.
+    introduced: bool,
     dial_failures: BTreeMap<NodeId, u32>,
     reports: Vec<SignedReport>,
     reports_at: Option<Time>,
@@ -430,7 +432,13 @@ impl Node {
         if !self.is_coordinating() && self.upward_link().is_none() {
             self.follow_claim();
         }
-        if !self.is_coordinating() && self.membership.retry.is_none() {
+        if self.is_coordinating() {
+            return;
+        }
+        if self.upward_link().is_some() {
+            // A link to the coordinator is there already: it has to know what it is for from now on.
+            self.report_ready();
+        } else if self.membership.retry.is_none() {
             let pause = Duration(RETRY_MIN.0 / 2 + self.random.below(RETRY_MIN.0 as usize) as u64);
             self.membership.retry = Some((self.now + pause, RETRY_MIN));
         }
@@ -458,7 +466,9 @@ impl Node {
     /// Tells the coordinator that this node has its place, and again what may have been lost on another way up.
     pub(super) fn report_ready(&mut self) {
         let epoch = self.assignment().map_or(0, |a| a.epoch);
-        let standing = self.standing().filter(|_| self.membership.term() > 0);
+        // Whoever has been out of sight may have been given up meanwhile, and a new coordinator knows nobody.
+        let known = !std::mem::replace(&mut self.membership.introduced, true) && self.membership.term() == 0;
+        let standing = self.standing().filter(|_| !known);
         self.report(standing.map_or(Report::Ready { epoch }, |standing| Report::Standing(Box::new(standing))));
         self.repeat_reports();
     }

@@ -280,6 +280,11 @@ impl Node {
             Report::Standing(standing) => self.standing_verified(*standing),
             Report::Lost { node } => {
                 regency.expected.remove(&node);
+                // Whoever lives, and has only lost this parent, shows itself again.
+                let parent = regency.standings.get(&node).and_then(|s| s.assignment.parent.as_ref()).map(|p| p.node);
+                if parent == Some(from) || parent.is_some_and(|parent| self.membership.is_deposed(parent)) {
+                    regency.standings.remove(&node);
+                }
             }
             Report::Ready { .. } | Report::Unreachable { .. } => {}
             report => regency.held.push((from, report)),
@@ -308,8 +313,12 @@ impl Node {
         self.coordinator = Some(coordinator);
         self.coordination = super::coordination::Coordination::default();
         regency.standings.values().for_each(|standing| self.note_over(standing));
-        for &node in regency.standings.keys().filter(|&&node| node != own) {
+        for (&node, standing) in regency.standings.iter().filter(|&(&node, _)| node != own) {
             self.tell_of_member(node, "was a member already");
+            if let Some(parent) = &standing.assignment.parent {
+                let replaced = self.membership.is_deposed(parent.node);
+                self.coordination.parents.insert(node, if replaced { own } else { parent.node });
+            }
         }
         self.drain_coordinator();
         for (from, report) in regency.held {

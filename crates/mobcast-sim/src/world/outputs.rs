@@ -41,11 +41,13 @@ impl World {
         let life = self.machines[index.0 as usize].life;
         match output {
             Output::Send { link, frame } => {
+                self.check_claims(index, &frame);
                 let bytes = frame.encode();
                 let size = bytes.len() as u32 + FRAME_OVERHEAD_BYTES;
                 self.transmit(index, link, size, Message::Frame(bytes), Class::Control);
             }
             Output::SendPayload { link, broadcast, piece, range } => {
+                self.check_held(index, broadcast, piece, "serves");
                 self.send_payload(index, link, broadcast, piece, range);
             }
             Output::CancelPayload { link, broadcast, piece } => self.cancel_payload(index, link, broadcast, piece),
@@ -101,7 +103,10 @@ impl World {
                 let at = now + self.settings.store_time;
                 self.network.schedule(at, Due::Stored { node: index, broadcast, piece, opened: life });
             }
-            Output::Event(event) => self.event(index, event),
+            Output::Event(event) => {
+                self.check_event(index, &event);
+                self.event(index, event);
+            }
         }
     }
 

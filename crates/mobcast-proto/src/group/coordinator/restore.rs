@@ -24,14 +24,7 @@ impl Coordinator {
         for (&node, standing) in standings {
             coordinator.restore_parent(node, standing);
         }
-        let orphans = standings.keys().copied().filter(|&node| node != own && coordinator.path_to(node).is_empty());
-        for node in orphans.collect::<Vec<_>>() {
-            // Those below an orphan stop being orphans with it.
-            if coordinator.path_to(node).is_empty() && coordinator.graph.parent(node).is_none() {
-                let cluster = coordinator.members[&node].info.cluster;
-                coordinator.attach(node, cluster);
-            }
-        }
+        coordinator.attach_orphans();
         for (&node, standing) in standings {
             standing.banned.iter().for_each(|&banned| coordinator.handle_accused(node, banned));
         }
@@ -46,8 +39,8 @@ impl Coordinator {
             return false;
         }
         self.restore_member(standing);
-        let cluster = self.members[&node].info.cluster;
-        self.attach(node, cluster);
+        self.restore_parent(node, standing);
+        self.attach_orphans();
         self.connect(node);
         self.changed.insert(node);
         self.rebalance();

@@ -1,0 +1,103 @@
+//! What must hold whatever happens, seen by someone who sees all machines at once. A violation is a bug of the
+//! protocol: the world panics and says what it saw.
+
+use mobcast_proto::content::have::HaveSet;
+use mobcast_proto::group::report::Report;
+use mobcast_proto::io::Event;
+use mobcast_proto::wire::Frame;
+use mobcast_proto::{BroadcastId, NodeId, PieceIndex};
+
+use super::{Machine, World};
+use crate::network::NodeIndex;
+
+/// Holders outside the root that a piece needs before the root may leave, where there are as many receivers.
+const HOLDERS_WANTED: usize = 2;
+
+impl World {
+    /// A node announces and receipts what it has stored, and nothing else.
+    pub(super) fn check_claims(&self, index: NodeIndex, frame: &Frame) {
+        match frame {
+            Frame::Have { broadcast, pieces, .. } => {
+                pieces.iter().flat_map(|run| run.pieces()).for_each(|piece| {
+                    self.check_held(index, *broadcast, piece, "announces");
+                });
+            }
+            Frame::Reports { reports } => {
+                let own = reports.iter().filter(|report| Some(report.from) == self.machine(index).node.id());
+                for report in own {
+                    if let Report::Receipt { broadcast, pieces } = &report.report {
+                        pieces.iter().flat_map(|run| run.pieces()).for_each(|piece| {
+                            self.check_held(index, *broadcast, piece, "receipts");
+                        });
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What a node does with a piece, it does with one that is on its disk (or is root).
+    pub(super) fn check_held(&self, index: NodeIndex, broadcast: BroadcastId, piece: PieceIndex, does: &str) {
+        let machine = self.machine(index);
+        let held = machine.holds(broadcast, piece) || machine.node.id() == Some(broadcast.root);
+        assert!(held, "{index:?} {does} {piece} of {broadcast} without having stored it");
+    }
+
+    pub(super) fn check_event(&self, index: NodeIndex, event: &Event) {
+        match event {
+            Event::RootMayLeave { broadcast } => self.check_may_leave(index, *broadcast),
+            Event::Released { broadcast } => self.check_release(index, *broadcast),
+            Event::Complete { broadcast, length, .. } => {
+                let machine = self.machine(index);
+                let size = machine.node.broadcast_state(*broadcast).map_or(1, |b| b.announcement.descriptor.piece_size);
+                let pieces = length.div_ceil(u64::from(size)) as u32;
+                let all = (0..pieces).all(|piece| machine.holds(*broadcast, PieceIndex(piece)));
+                assert!(all || machine.node.id() == Some(broadcast.root), "{index:?} is complete without having all");
+            }
+            Event::Result { node, result, .. } if result.outcome.is_ok() => {
+                let machine = self.machines.iter().find(|machine| machine.node.id() == Some(*node));
+                let complete = machine.is_some_and(|machine| machine.seen.complete.contains_key(&result.broadcast));
+                assert!(complete, "{node} is said to be complete, and is not");
+            }
+            _ => {}
+        }
+    }
+
+    fn check_may_leave(&self, index: NodeIndex, broadcast: BroadcastId) {
+        let node = &self.machine(index).node;
+        let receivers = node.members().iter().filter(|(member, ..)| *member != broadcast.root).count();
+        let known = node.progress(broadcast).map_or(0, |progress| progress.known);
+        for piece in (0..known).map(PieceIndex) {
+            let holders = self.machines.iter().filter(|machine| machine.holds(broadcast, piece)).count();
+            let wanted = receivers.min(HOLDERS_WANTED);
+            assert!(holders >= wanted, "the root of {broadcast} may leave, and {holders} others hold {piece}");
+        }
+    }
+
+    /// The coordinator lets nobody go while a member that it knows of lacks something and has not given up.
+    fn check_release(&self, index: NodeIndex, broadcast: BroadcastId) {
+        let members: Vec<NodeId> = self.machine(index).node.members().into_iter().map(|(node, ..)| node).collect();
+        for (i, machine) in self.machines.iter().enumerate() {
+            let running = self.network.is_running(NodeIndex(i as u32));
+            let counts = machine.node.id().is_some_and(|node| members.contains(&node) && node != broadcast.root);
+            let done = machine.seen.complete.contains_key(&broadcast) || machine.seen.failed.contains_key(&broadcast);
+            assert!(done || !running || !counts, "{broadcast} is released before node {i} is done");
+        }
+    }
+
+    fn machine(&self, index: NodeIndex) -> &Machine {
+        &self.machines[index.0 as usize]
+    }
+}
+
+impl Machine {
+    /// Whether a piece is on its disk.
+    pub fn holds(&self, broadcast: BroadcastId, piece: PieceIndex) -> bool {
+        self.stored.get(&broadcast).is_some_and(|stored| stored.contains(piece))
+    }
+
+    /// What is on its disk of a broadcast.
+    pub fn stored(&self, broadcast: BroadcastId) -> Option<&HaveSet> {
+        self.stored.get(&broadcast)
+    }
+}

@@ -1,0 +1,44 @@
+//! Machines that stand still for a while (a stopped process, a virtual machine on the move): what comes for them waits.
+
+use mobcast_proto::{Duration, Time};
+
+use super::{Due, World};
+use crate::network::{Happening, NodeIndex};
+
+impl World {
+    /// A machine does nothing for `time`. What has been sent to it arrives, and waits.
+    pub fn pause_machine(&mut self, index: NodeIndex, time: Duration) {
+        let machine = &mut self.machines[index.0 as usize];
+        if machine.held.is_none() && self.network.is_running(index) {
+            machine.held = Some(Vec::new());
+            let at = self.network.now() + time;
+            self.network.schedule(at, Due::Resume(index));
+        }
+    }
+
+    /// What happens, unless it happens to a machine that stands still: then it is kept.
+    pub(super) fn unless_standing(&mut self, happening: Happening<Due>) -> Option<Happening<Due>> {
+        let index = match &happening {
+            Happening::Delivered(delivery) => delivery.to,
+            Happening::Closed { node, .. } => *node,
+            Happening::Drained(flow) => self.network.ends(*flow).0,
+            Happening::Due(Due::Timer(node) | Due::Source(node)) => *node,
+            Happening::Due(Due::DialArrives { to, .. }) => *to,
+            Happening::Due(Due::DialDone { from, .. }) => *from,
+            Happening::Due(Due::Probed { node, .. } | Due::Stored { node, .. }) => *node,
+            Happening::Due(Due::Resume(_) | Due::Step(_)) => return Some(happening),
+        };
+        match &mut self.machines[index.0 as usize].held {
+            Some(held) => {
+                held.push(happening);
+                None
+            }
+            None => Some(happening),
+        }
+    }
+
+    pub(super) fn resume(&mut self, now: Time, index: NodeIndex) {
+        let held = self.machines[index.0 as usize].held.take().unwrap_or_default();
+        held.into_iter().for_each(|happening| self.happen(now, happening));
+    }
+}
