@@ -79,12 +79,15 @@ pub struct Broadcast {
     pub result: Option<NodeResult>,
     /// The authority's word that it is over, if it is.
     pub release: Option<Signature>,
+    /// Whether the application knows that.
+    pub released: bool,
     /// The authority's word that the root is gone for good, if it is.
     pub root_loss: Option<Signature>,
     /// Whether the root has given it up.
     pub aborted: bool,
     /// Whether it was announced on all links.
     pub flooded: bool,
+    rootless: bool,
     swarm: Swarm,
     strategy: Box<dyn Strategy>,
     chain: Chain,
@@ -125,7 +128,9 @@ impl Broadcast {
             reported: false,
             result: None,
             release: None,
+            released: false,
             root_loss: None,
+            rootless: false,
             aborted: false,
             flooded: false,
             swarm,
@@ -170,6 +175,17 @@ impl Broadcast {
     /// How the object ends, once known.
     pub fn end(&self) -> Option<End> {
         self.chain.end()
+    }
+
+    /// The root is gone. Whoever lacks something has from now on the usual time to get it from others.
+    pub fn lose_root(&mut self, now: Time) {
+        self.rootless = true;
+        self.arrived_at = now;
+    }
+
+    /// The cluster that the root is in, while it is.
+    pub fn root_cluster(&self) -> Option<ClusterId> {
+        (!self.rootless).then_some(self.announcement.cluster)
     }
 
     /// The next receipt: pieces stored since the last one; none if there are none.

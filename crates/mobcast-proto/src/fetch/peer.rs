@@ -21,8 +21,8 @@ pub struct Standing {
     pub node: NodeId,
     /// Its cluster.
     pub cluster: ClusterId,
-    /// The cluster of the broadcast's root.
-    pub root_cluster: ClusterId,
+    /// The cluster of the broadcast's root, while the root is there.
+    pub root_cluster: Option<ClusterId>,
     /// Nodes in its cluster.
     pub cluster_size: u32,
     /// All clusters.

@@ -145,7 +145,7 @@ impl Swarm {
 
     /// Whether the root is in this node's cluster.
     pub fn in_root_cluster(&self) -> bool {
-        self.standing.cluster == self.standing.root_cluster
+        self.standing.root_cluster == Some(self.standing.cluster)
     }
 
     /// Peers, in fixed order.

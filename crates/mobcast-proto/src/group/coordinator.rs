@@ -357,8 +357,8 @@ impl Coordinator {
         }
     }
 
-    /// Whether a member may have a share.
-    fn is_trusted(&self, node: NodeId) -> bool {
+    /// Whether a member may have a share, and others wait for its result.
+    pub fn is_trusted(&self, node: NodeId) -> bool {
         self.accusers.get(&node).is_none_or(|accusers| accusers.len() < ACCUSERS_MIN)
     }
 

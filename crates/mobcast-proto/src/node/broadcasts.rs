@@ -285,7 +285,7 @@ impl Node {
         let standing = Standing {
             node: assignment.node,
             cluster: assignment.cluster,
-            root_cluster: broadcast.announcement.cluster,
+            root_cluster: broadcast.root_cluster(),
             cluster_size: assignment.cluster_size,
             clusters: assignment.clusters.clone(),
             slots: assignment.slots.clone(),

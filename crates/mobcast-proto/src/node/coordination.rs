@@ -321,7 +321,8 @@ impl Node {
         let Some(results) = self.coordination.results.get(&broadcast) else { return };
         let complete = results.iter().filter(|&(node, &ok)| ok && *node != broadcast.root).count();
         let required = self.coordination.receivers.get(&broadcast).copied().unwrap_or(1).max(1) as usize;
-        let all = coordinator.members().all(|node| node == broadcast.root || results.contains_key(&node));
+        let waited_for = |node: &NodeId| *node != broadcast.root && coordinator.is_trusted(*node);
+        let all = coordinator.members().filter(waited_for).all(|node| results.contains_key(&node));
         let root_done = Some(broadcast.root) != self.id()
             || self.broadcasts.get(&broadcast).is_some_and(|b| b.phase == crate::broadcast::Phase::Complete);
         let told = self.coordination.released.get(&broadcast).copied().unwrap_or(0);

@@ -140,10 +140,10 @@ impl Node {
     pub(super) fn release_signed(&mut self, id: BroadcastId, signature: Signature) {
         let frame = Frame::Release { broadcast: id, signature };
         self.tree_links().into_iter().for_each(|link| self.send(link, frame.clone()));
-        // It is said again for late members, and for those who may have missed it.
-        if self.broadcasts.get_mut(&id).is_some_and(|b| b.release.replace(signature).is_none()) {
-            self.event(Event::Released { broadcast: id });
+        if let Some(broadcast) = self.broadcasts.get_mut(&id) {
+            broadcast.release = Some(signature);
         }
+        self.tell_released(id);
     }
 
     pub(super) fn release_verified(&mut self, id: BroadcastId, frame: Frame, from: LinkId, valid: bool) {
@@ -161,6 +161,13 @@ impl Node {
         links.collect::<Vec<_>>().into_iter().for_each(|link| self.send(link, frame.clone()));
         let done = |b: &Broadcast| b.reported || (b.phase == Phase::Complete && b.swarm().standing.node == id.root);
         if self.broadcasts.get(&id).is_some_and(done) {
+            self.tell_released(id);
+        }
+    }
+
+    /// Tells the application, once: the release is said again for late members, and for those who may have missed it.
+    fn tell_released(&mut self, id: BroadcastId) {
+        if self.broadcasts.get_mut(&id).is_some_and(|b| !std::mem::replace(&mut b.released, true)) {
             self.event(Event::Released { broadcast: id });
         }
     }
@@ -175,6 +182,7 @@ impl Node {
     pub(super) fn root_loss_signed(&mut self, id: BroadcastId, signature: Signature) {
         let Some(broadcast) = self.broadcasts.get_mut(&id) else { return };
         broadcast.root_loss = Some(signature);
+        self.go_on_without_root(id);
         let frame = Frame::RootLost { broadcast: id, signature };
         self.child_links().into_iter().for_each(|link| self.send(link, frame.clone()));
     }
@@ -186,9 +194,20 @@ impl Node {
         let Frame::RootLost { signature, .. } = frame else { return };
         let Some(broadcast) = self.broadcasts.get_mut(&id) else { return };
         if broadcast.root_loss.replace(signature).is_none() {
+            self.go_on_without_root(id);
             let links = self.child_links().into_iter().filter(|&link| link != from);
             links.collect::<Vec<_>>().into_iter().for_each(|link| self.send(link, frame.clone()));
         }
+    }
+
+    /// The root's cluster has no pieces of its own any more: it imports like the others from here on.
+    fn go_on_without_root(&mut self, id: BroadcastId) {
+        let now = self.now;
+        if let Some(broadcast) = self.broadcasts.get_mut(&id) {
+            broadcast.lose_root(now);
+        }
+        self.place_in_swarm(id);
+        self.with_broadcast(id, |broadcast| broadcast.handle_assignment(now));
     }
 
     /// Receipts pieces, announces what went down the tree in vain, and gives up what cannot be completed.
@@ -210,6 +229,10 @@ impl Node {
             if active && now.since(broadcast.receipted_at) >= interval {
                 broadcast.receipted_at = now;
                 self.receipt(id);
+            }
+            let with_coordinator = id.root == self.membership.coordinator_node();
+            if lost && with_coordinator && self.broadcasts.get(&id).is_some_and(|b| b.root_cluster().is_some()) {
+                self.go_on_without_root(id);
             }
             if lost {
                 self.end_without_coordinator(id);
@@ -259,7 +282,7 @@ impl Node {
     fn end_without_coordinator(&mut self, id: BroadcastId) {
         let Some(broadcast) = self.broadcasts.get(&id) else { return };
         match broadcast.phase {
-            Phase::Complete if self.is_dispensable(broadcast) => self.event(Event::Released { broadcast: id }),
+            Phase::Complete if self.is_dispensable(broadcast) => self.tell_released(id),
             Phase::Active => self.end_without_root(id),
             Phase::Offered => self.fail(id, Failure::Incomplete { missing: 0, pieces: 0 }),
             _ => {}

@@ -370,7 +370,7 @@ impl Mob {
     /// help a third one have different pieces to begin with.
     fn turn(swarm: &Swarm, own: ClusterId, piece: PieceIndex) -> u64 {
         let weight = |cluster: ClusterId| (mix2(u64::from(piece.0), u64::from(cluster.0) + 1), cluster);
-        let others = swarm.standing.clusters.iter().filter(|&&c| c != swarm.standing.root_cluster);
+        let others = swarm.standing.clusters.iter().filter(|&&c| Some(c) != swarm.standing.root_cluster);
         others.filter(|&&cluster| weight(cluster) > weight(own)).count() as u64
     }
 }
@@ -413,7 +413,7 @@ impl Mob {
         let mut random = swarm.random.clone();
         let peer = swarm.peer(link)?;
         let own = swarm.standing.cluster;
-        let from_root = peer.cluster == swarm.standing.root_cluster;
+        let from_root = swarm.standing.root_cluster == Some(peer.cluster);
         let score = |piece: PieceIndex| {
             if piece.0 < swarm.index_pieces() {
                 return 0;
@@ -547,6 +547,7 @@ mod tests {
         let mut swarm = Swarm::new(BroadcastId::default(), 16 << 10, 0, None, 1);
         swarm.standing.node = NodeId(5);
         swarm.standing.cluster = ClusterId(1);
+        swarm.standing.root_cluster = Some(ClusterId(0));
         swarm.standing.slots = SlotSet::all();
         swarm.add_peer(LinkId(1), NodeId(6), ClusterId(1));
         swarm.add_known(8, 1, None);
