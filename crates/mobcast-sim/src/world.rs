@@ -73,7 +73,7 @@ pub enum Due {
     /// A node's timer.
     Timer(NodeIndex),
     /// A dial has arrived.
-    DialArrives { from: NodeIndex, link: LinkId, to: NodeIndex, joining: bool, opened: u32 },
+    DialArrives { from: NodeIndex, link: LinkId, to: NodeIndex, expected: Option<NodeId>, opened: u32 },
     /// A dial is answered: by the link's flow, or by nobody.
     DialDone { from: NodeIndex, link: LinkId, to: Option<(NodeIndex, FlowId)>, opened: u32 },
     /// A measurement is done.
@@ -454,8 +454,8 @@ impl World {
                 self.machines[index.0 as usize].node.handle_timeout(now);
                 self.drain(index);
             }
-            Due::DialArrives { from, link, to, joining, opened } => {
-                self.dial_arrives(now, from, link, to, joining, opened);
+            Due::DialArrives { from, link, to, expected, opened } => {
+                self.dial_arrives(now, from, link, to, expected, opened);
             }
             Due::DialDone { from, link, to, opened } => self.dial_done(now, from, link, to, opened),
             Due::Probed { node, cluster, rtt, opened } => {

@@ -1,7 +1,7 @@
 //! How nodes come to be linked: dials that take their time, and arrive or do not.
 
 use mobcast_proto::io::{Dial, PeerIdentity};
-use mobcast_proto::{Duration, LinkId, Time};
+use mobcast_proto::{Duration, LinkId, NodeId, Time};
 
 use super::{Due, World, node_at};
 use crate::network::{FlowId, NodeIndex};
@@ -9,16 +9,16 @@ use crate::network::{FlowId, NodeIndex};
 impl World {
     pub(super) fn dial(&mut self, from: NodeIndex, link: LinkId, dial: &Dial) {
         let now = self.network.now();
-        let (addresses, joining) = match dial {
-            Dial::Join { addresses } => (addresses, true),
-            Dial::Member { addresses, .. } => (addresses, false),
+        let (addresses, expected) = match dial {
+            Dial::Join { addresses } => (addresses, None),
+            Dial::Member { node, addresses } => (addresses, Some(*node)),
         };
         let opened = self.machines[from.0 as usize].life;
         let to = addresses.first().and_then(|&a| node_at(a)).filter(|to| (to.0 as usize) < self.machines.len());
         let delay = to.and_then(|to| self.network.delay(from, to));
         match (to, delay) {
             (Some(to), Some(delay)) if self.network.is_running(to) => {
-                self.network.schedule(now + delay.times(3), Due::DialArrives { from, link, to, joining, opened });
+                self.network.schedule(now + delay.times(3), Due::DialArrives { from, link, to, expected, opened });
             }
             _ => {
                 let at = now + delay.unwrap_or(Duration::from_millis(1)).times(2);
@@ -33,13 +33,17 @@ impl World {
         from: NodeIndex,
         link: LinkId,
         to: NodeIndex,
-        joining: bool,
+        expected: Option<NodeId>,
         life: u32,
     ) {
         if !self.alive(from, life) {
             return;
         }
-        let Ok(flow) = self.network.open(from, to) else {
+        // A machine that was admitted twice is not any more who it was before: the handshake fails.
+        let node = &self.machines[to.0 as usize].node;
+        let found = expected.is_none_or(|expected| node.id() == Some(expected));
+        let opened = found.then(|| self.network.open(from, to).ok()).flatten();
+        let Some(flow) = opened else {
             self.network.schedule(now, Due::DialDone { from, link, to: None, opened: life });
             return;
         };
@@ -47,9 +51,9 @@ impl World {
         let done = Due::DialDone { from, link, to: Some((to, flow)), opened: life };
         self.network.schedule(now + delay, done);
         let hello = self.machines[from.0 as usize].node.hello(0);
-        let identity = match joining {
-            true => PeerIdentity::Joiner,
-            false => PeerIdentity::Member { node: hello.node, cluster: hello.cluster },
+        let identity = match expected {
+            None => PeerIdentity::Joiner,
+            Some(_) => PeerIdentity::Member { node: hello.node, cluster: hello.cluster },
         };
         let machine = &mut self.machines[to.0 as usize];
         let accepted = machine.node.accept_link(now, identity, &hello);
