@@ -204,6 +204,24 @@ impl Coordinator {
         self.graph.path_from_top(node)
     }
 
+    /// # Panics
+    /// If something does not add up: that is a bug.
+    pub fn check_invariants(&self) {
+        for (id, cluster) in &self.clusters {
+            assert!(!cluster.members.is_empty(), "{id} is without members");
+            let mut all = SlotSet::none();
+            let held: usize = cluster.members.iter().map(|node| self.members[node].slots.count()).sum();
+            cluster.members.iter().for_each(|node| all.union(&self.members[node].slots));
+            assert_eq!((held, all.count()), (SLOTS, SLOTS), "slots of {id} belong to nobody, or to two");
+        }
+        for (&node, member) in &self.members {
+            assert!(self.clusters[&member.info.cluster].members.contains(&node), "{node} is not in its cluster");
+            let attached = node == self.own || !self.path_to(node).is_empty();
+            assert!(attached, "{node} has no way up the control tree");
+        }
+        assert_eq!(self.graph.node_count(), self.members.len(), "the graph has other nodes than the group");
+    }
+
     /// When [`Coordinator::handle_timeout`] wants to be called.
     pub fn timeout(&self) -> Option<Time> {
         [self.admission_at, self.completion_at].into_iter().flatten().min()

@@ -48,6 +48,11 @@ impl Graph {
         Graph { top, vertices: BTreeMap::new(), estranged, shunned, cursors: BTreeMap::new() }
     }
 
+    /// Nodes in it.
+    pub fn node_count(&self) -> usize {
+        self.vertices.len()
+    }
+
     /// Two nodes are not linked any more, and will not be: neither as peers nor in the control tree.
     pub fn estrange(&mut self, a: NodeId, b: NodeId) {
         self.estranged.insert((a.min(b), a.max(b)));
