@@ -28,10 +28,11 @@ mod coordination;
 mod endings;
 mod group;
 mod links;
+mod membership;
 mod succession;
 
-use group::Membership;
 use links::Link;
+use membership::Membership;
 
 /// How often links are looked after.
 const TICK: Duration = Duration::from_millis(500);

@@ -1,14 +1,11 @@
 //! A node as a member of its group: joining, its assignment, the control tree, reports.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use crate::content::manifest::{SignatureDomain, signed_message};
-use crate::group::assignment::{Assignment, Credential, PeerAddress};
+use crate::group::assignment::{Assignment, Credential};
 use crate::group::report::{Report, SignedReport};
-use crate::group::succession::Succession;
 use crate::io::{Check, CloseReason, Dial, Event, Output, Signer};
-use crate::limits::SILENCE_MAX;
 use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, ClusterId, LinkId, NodeId, Signature};
 use crate::wire::frame::{Frame, Join, Leader, REPORTS_BYTES_MAX, REPORTS_PER_FRAME};
@@ -23,142 +20,6 @@ const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 /// Attempts to reach a peer before the coordinator is asked for another one.
 const DIALS_MAX: u32 = 3;
-/// What a node knows of its place in the group.
-#[derive(Default)]
-pub(super) struct Membership {
-    /// Where the coordinator listens.
-    coordinator: Vec<SocketAddr>,
-    /// By which the coordinator became it; none for the founder, which is node 0.
-    succession: Option<(Succession, Signature)>,
-    /// A successor that says it has taken over, while the way up to the coordinator is intact.
-    claim: Option<(Succession, Signature)>,
-    /// Former coordinators.
-    deposed: BTreeSet<NodeId>,
-    /// At a successor that has the authority's key: the coordinator's children.
-    pub(super) entrusted: Option<Vec<NodeId>>,
-    pub(super) takeover_at: Option<Time>,
-    /// Whether the way up leads nowhere, for all that this node knows.
-    pub(super) adrift: bool,
-    credential: Option<(Credential, Signature)>,
-    assignment: Option<Assignment>,
-    assignment_signature: Signature,
-    join_link: Option<LinkId>,
-    probes: Vec<(ClusterId, Option<Option<u64>>)>,
-    retry: Option<(Time, Duration)>,
-    unreachable_since: Option<Time>,
-    lost_told: bool,
-    pub(super) children: BTreeSet<NodeId>,
-    /// Whether this node has told a coordinator that it has its place.
-    introduced: bool,
-    dial_failures: BTreeMap<NodeId, u32>,
-    reports: Vec<SignedReport>,
-    reports_at: Option<Time>,
-    reports_flushed: Option<Time>,
-}
-
-impl Membership {
-    pub(super) fn set_identity(&mut self, credential: Credential, signature: Signature) {
-        self.credential = Some((credential, signature));
-    }
-
-    pub(super) fn set_coordinator(&mut self, addresses: Vec<SocketAddr>) {
-        self.coordinator = addresses;
-    }
-
-    pub(super) fn node(&self) -> Option<NodeId> {
-        self.credential.map(|(credential, _)| credential.node)
-    }
-
-    pub(super) fn credential(&self) -> Option<(Credential, Signature)> {
-        self.credential
-    }
-
-    pub(super) fn assignment(&self) -> Option<&Assignment> {
-        self.assignment.as_ref()
-    }
-
-    pub(super) fn signed_assignment(&self) -> Option<(Assignment, Signature)> {
-        Some((self.assignment.clone()?, self.assignment_signature))
-    }
-
-    pub(super) fn timeout(&self) -> Option<Time> {
-        [self.retry.map(|(at, _)| at), self.reports_at, self.takeover_at].into_iter().flatten().min()
-    }
-
-    /// Whether the coordinator has been out of reach for so long that it must be taken for lost.
-    pub(super) fn coordinator_lost(&self, now: Time) -> bool {
-        self.adrift || self.unreachable_since.is_some_and(|since| now.since(since) >= SILENCE_MAX)
-    }
-
-    /// The coordinator's node.
-    pub(super) fn coordinator_node(&self) -> NodeId {
-        self.succession.as_ref().map_or(NodeId(0), |(succession, _)| succession.coordinator.node)
-    }
-
-    /// How many coordinators there were before this one.
-    pub(super) fn term(&self) -> u32 {
-        self.succession.as_ref().map_or(0, |(succession, _)| succession.term)
-    }
-
-    pub(super) fn succession(&self) -> Option<(Succession, Signature)> {
-        self.succession.clone()
-    }
-
-    /// The succession that a later one has to prevail over.
-    pub(super) fn current(&self) -> Succession {
-        let founder = PeerAddress { node: NodeId(0), cluster: ClusterId(0), rank: 0, addresses: Vec::new() };
-        let founded = Succession { term: 0, coordinator: founder };
-        self.succession.as_ref().map_or(founded, |(succession, _)| succession.clone())
-    }
-
-    /// Whether a node has been coordinator, and is not any more.
-    pub(super) fn is_deposed(&self, node: NodeId) -> bool {
-        self.deposed.contains(&node)
-    }
-
-    /// From here on this is the coordinator.
-    pub(super) fn acknowledge(&mut self, succession: Succession, signature: Signature) {
-        let old = self.coordinator_node();
-        self.deposed.insert(old);
-        self.deposed.remove(&succession.coordinator.node);
-        self.coordinator = succession.coordinator.addresses.clone();
-        self.succession = Some((succession, signature));
-        self.claim = None;
-        self.coordinator_reached();
-    }
-
-    pub(super) fn remember_claim(&mut self, succession: Succession, signature: Signature) {
-        if self.claim.as_ref().is_none_or(|(claim, _)| succession.prevails_over(claim)) {
-            self.claim = Some((succession, signature));
-        }
-    }
-
-    pub(super) fn take_claim(&mut self) -> Option<(Succession, Signature)> {
-        self.claim.take()
-    }
-
-    fn coordinator_reached(&mut self) {
-        self.unreachable_since = None;
-        self.lost_told = false;
-        self.retry = None;
-        self.takeover_at = None;
-        self.adrift = false;
-    }
-
-    /// The node above in the control tree; a coordinator that is gone has been replaced by its successor.
-    pub(super) fn parent(&self) -> Option<NodeId> {
-        let parent = self.assignment.as_ref()?.parent.as_ref()?.node;
-        Some(if self.is_deposed(parent) { self.coordinator_node() } else { parent })
-    }
-
-    /// Peers that the node was told to connect to.
-    fn told(&self) -> Vec<PeerAddress> {
-        let Some(assignment) = &self.assignment else { return Vec::new() };
-        let told = assignment.parent.iter().chain(&assignment.local_peers).chain(&assignment.global_peers);
-        told.filter(|peer| !self.is_deposed(peer.node)).cloned().collect()
-    }
-}
-
 // ---- Joining ----
 
 impl Node {

@@ -1,0 +1,161 @@
+//! What a node knows of its place in the group.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use crate::group::assignment::{Assignment, Credential, PeerAddress};
+use crate::group::report::SignedReport;
+use crate::group::succession::Succession;
+use crate::limits::SILENCE_MAX;
+use crate::time::{Duration, Time};
+use crate::units::{ClusterId, LinkId, NodeId, Signature};
+
+/// What a node knows of its place in the group.
+#[derive(Default)]
+pub(super) struct Membership {
+    /// Where the coordinator listens.
+    pub(super) coordinator: Vec<SocketAddr>,
+    /// By which the coordinator became it; none for the founder, which is node 0.
+    pub(super) succession: Option<(Succession, Signature)>,
+    /// A successor that says it has taken over, while the way up to the coordinator is intact.
+    pub(super) claim: Option<(Succession, Signature)>,
+    /// Former coordinators.
+    pub(super) deposed: BTreeSet<NodeId>,
+    /// At a successor that has the authority's key: the coordinator's children.
+    pub(super) entrusted: Option<Vec<NodeId>>,
+    /// When this node looks whether it has to take over.
+    pub(super) takeover_at: Option<Time>,
+    /// Whether the way up leads nowhere, for all that this node knows.
+    pub(super) adrift: bool,
+    /// The authority's word for its key.
+    pub(super) credential: Option<(Credential, Signature)>,
+    /// Its view of the group.
+    pub(super) assignment: Option<Assignment>,
+    /// The authority's signature over the assignment.
+    pub(super) assignment_signature: Signature,
+    /// The link over which it asks to be admitted.
+    pub(super) join_link: Option<LinkId>,
+    /// Round-trip times to cluster leaders that it was asked for, as far as they are measured.
+    pub(super) probes: Vec<(ClusterId, Option<Option<u64>>)>,
+    /// When it tries to reach the coordinator again, and the pause that this took.
+    pub(super) retry: Option<(Time, Duration)>,
+    /// Since when the coordinator is out of reach.
+    pub(super) unreachable_since: Option<Time>,
+    /// Whether the application knows that.
+    pub(super) lost_told: bool,
+    /// Members right below it in the control tree.
+    pub(super) children: BTreeSet<NodeId>,
+    /// Whether this node has told a coordinator that it has its place.
+    pub(super) introduced: bool,
+    /// Attempts to reach peers that failed in a row.
+    pub(super) dial_failures: BTreeMap<NodeId, u32>,
+    /// Reports on their way up.
+    pub(super) reports: Vec<SignedReport>,
+    /// When they are sent.
+    pub(super) reports_at: Option<Time>,
+    /// When some were sent last.
+    pub(super) reports_flushed: Option<Time>,
+}
+
+impl Membership {
+    pub(super) fn set_identity(&mut self, credential: Credential, signature: Signature) {
+        self.credential = Some((credential, signature));
+    }
+
+    pub(super) fn set_coordinator(&mut self, addresses: Vec<SocketAddr>) {
+        self.coordinator = addresses;
+    }
+
+    pub(super) fn node(&self) -> Option<NodeId> {
+        self.credential.map(|(credential, _)| credential.node)
+    }
+
+    pub(super) fn credential(&self) -> Option<(Credential, Signature)> {
+        self.credential
+    }
+
+    pub(super) fn assignment(&self) -> Option<&Assignment> {
+        self.assignment.as_ref()
+    }
+
+    pub(super) fn signed_assignment(&self) -> Option<(Assignment, Signature)> {
+        Some((self.assignment.clone()?, self.assignment_signature))
+    }
+
+    pub(super) fn timeout(&self) -> Option<Time> {
+        [self.retry.map(|(at, _)| at), self.reports_at, self.takeover_at].into_iter().flatten().min()
+    }
+
+    /// Whether the coordinator has been out of reach for so long that it must be taken for lost.
+    pub(super) fn coordinator_lost(&self, now: Time) -> bool {
+        self.adrift || self.unreachable_since.is_some_and(|since| now.since(since) >= SILENCE_MAX)
+    }
+
+    /// The coordinator's node.
+    pub(super) fn coordinator_node(&self) -> NodeId {
+        self.succession.as_ref().map_or(NodeId(0), |(succession, _)| succession.coordinator.node)
+    }
+
+    /// How many coordinators there were before this one.
+    pub(super) fn term(&self) -> u32 {
+        self.succession.as_ref().map_or(0, |(succession, _)| succession.term)
+    }
+
+    pub(super) fn succession(&self) -> Option<(Succession, Signature)> {
+        self.succession.clone()
+    }
+
+    /// The succession that a later one has to prevail over.
+    pub(super) fn current(&self) -> Succession {
+        let founder = PeerAddress { node: NodeId(0), cluster: ClusterId(0), rank: 0, addresses: Vec::new() };
+        let founded = Succession { term: 0, coordinator: founder };
+        self.succession.as_ref().map_or(founded, |(succession, _)| succession.clone())
+    }
+
+    /// Whether a node has been coordinator, and is not any more.
+    pub(super) fn is_deposed(&self, node: NodeId) -> bool {
+        self.deposed.contains(&node)
+    }
+
+    /// From here on this is the coordinator.
+    pub(super) fn acknowledge(&mut self, succession: Succession, signature: Signature) {
+        let old = self.coordinator_node();
+        self.deposed.insert(old);
+        self.deposed.remove(&succession.coordinator.node);
+        self.coordinator = succession.coordinator.addresses.clone();
+        self.succession = Some((succession, signature));
+        self.claim = None;
+        self.coordinator_reached();
+    }
+
+    pub(super) fn remember_claim(&mut self, succession: Succession, signature: Signature) {
+        if self.claim.as_ref().is_none_or(|(claim, _)| succession.prevails_over(claim)) {
+            self.claim = Some((succession, signature));
+        }
+    }
+
+    pub(super) fn take_claim(&mut self) -> Option<(Succession, Signature)> {
+        self.claim.take()
+    }
+
+    pub(super) fn coordinator_reached(&mut self) {
+        self.unreachable_since = None;
+        self.lost_told = false;
+        self.retry = None;
+        self.takeover_at = None;
+        self.adrift = false;
+    }
+
+    /// The node above in the control tree; a coordinator that is gone has been replaced by its successor.
+    pub(super) fn parent(&self) -> Option<NodeId> {
+        let parent = self.assignment.as_ref()?.parent.as_ref()?.node;
+        Some(if self.is_deposed(parent) { self.coordinator_node() } else { parent })
+    }
+
+    /// Peers that the node was told to connect to.
+    pub(super) fn told(&self) -> Vec<PeerAddress> {
+        let Some(assignment) = &self.assignment else { return Vec::new() };
+        let told = assignment.parent.iter().chain(&assignment.local_peers).chain(&assignment.global_peers);
+        told.filter(|peer| !self.is_deposed(peer.node)).cloned().collect()
+    }
+}
