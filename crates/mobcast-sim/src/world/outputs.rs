@@ -68,6 +68,28 @@ impl World {
                 let at = now + rtt.unwrap_or(Duration::from_secs(2));
                 self.network.schedule(at, Due::Probed { node: index, cluster, rtt, opened: life });
             }
+            Output::Sign { .. }
+            | Output::Verify { .. }
+            | Output::Certify { .. }
+            | Output::Identity { .. }
+            | Output::Entrust { .. }
+            | Output::Keep { .. } => self.use_keys(index, output),
+            Output::VerifyPiece { broadcast, piece } | Output::StorePiece { broadcast, piece, .. } => {
+                self.check_announced(index, broadcast);
+                let at = now + self.settings.store_time;
+                self.network.schedule(at, Due::Stored { node: index, broadcast, piece, opened: life });
+            }
+            Output::Event(event) => {
+                self.check_event(index, &event);
+                self.event(index, event);
+            }
+        }
+    }
+
+    /// What needs keys.
+    fn use_keys(&mut self, index: NodeIndex, output: Output) {
+        let now = self.network.now();
+        match output {
             Output::Sign { token, signer, message } => {
                 let key = match signer {
                     Signer::Authority => {
@@ -98,15 +120,7 @@ impl World {
                 assert_eq!(authority.0, AUTHORITY.0, "the authority's key arrives as it was sent");
                 self.machines[index.0 as usize].authority = true;
             }
-            Output::VerifyPiece { broadcast, piece } | Output::StorePiece { broadcast, piece, .. } => {
-                self.check_announced(index, broadcast);
-                let at = now + self.settings.store_time;
-                self.network.schedule(at, Due::Stored { node: index, broadcast, piece, opened: life });
-            }
-            Output::Event(event) => {
-                self.check_event(index, &event);
-                self.event(index, event);
-            }
+            other => unreachable!("{other:?} needs no keys"),
         }
     }
 
