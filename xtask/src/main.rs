@@ -6,12 +6,14 @@
 //! | `steps` | runs the tools of the Rust distribution, and all steps of CI in order |
 //! | `tidy` | rules of the house that no tool knows: one module for each group of rules |
 //! | `repository` | the files that are looked at |
+//! | `fuzz` | looks for inputs that the protocol cannot take |
 //! | `masked` | Rust source without comments and texts, and where its functions are |
 
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 
+mod fuzz;
 mod masked;
 mod repository;
 mod steps;
@@ -26,6 +28,7 @@ cargo xtask STEP
   doc      documentation of the crates, warnings are errors
   test     all tests
   ci       all of these in this order, as `make test` and .ci/run do
+  fuzz     looks for inputs that the protocol cannot take: [TARGET] [--seconds N], see fuzz/README.md; not in CI
   help     this text
 ";
 
@@ -38,6 +41,13 @@ fn main() -> ExitCode {
             print!("{HELP}");
             true
         }
+        ["fuzz", ref rest @ ..] => match fuzz::run(rest) {
+            Some(passed) => passed,
+            None => {
+                eprint!("{}", fuzz::HELP);
+                return ExitCode::from(2);
+            }
+        },
         [name] if steps::find(name).is_some() => steps::run_one(name),
         _ => {
             eprint!("{HELP}");
