@@ -93,7 +93,7 @@ pub enum ChainError {
     #[error("the manifest batch has another piece size than the object")]
     PieceSize,
     /// The number of hashes does not fit the length of the object.
-    #[error("the final manifest batch does not fit the length of the object")]
+    #[error("the manifest batch does not fit the length of the object")]
     Length,
 }
 
@@ -120,7 +120,8 @@ impl Batch {
     pub fn read(r: &mut Reader<'_>) -> Result<Batch, DecodeError> {
         let broadcast = r.broadcast()?;
         let piece_size = r.u32()?;
-        let first = r.piece()?;
+        // The final batch of the longest object begins behind its last piece; the check below covers it.
+        let first = PieceIndex(r.u32()?);
         let previous = r.digest()?;
         let hashes = r.list("hashes of a batch", BATCH_HASHES_MAX, Reader::digest)?;
         let end_piece = u64::from(first.0) + hashes.len() as u64;
@@ -194,6 +195,10 @@ impl Chain {
             return Err(ChainError::NotNext);
         }
         let pieces = self.pieces + batch.hashes.len() as u32;
+        let announced = self.length_announced.map(|length| piece_count(length, self.piece_size));
+        if announced.is_some_and(|announced| pieces > announced) {
+            return Err(ChainError::Length);
+        }
         if let Some(end) = batch.end {
             let announced_otherwise = self.length_announced.is_some_and(|length| length != end.length);
             if announced_otherwise || piece_count(end.length, self.piece_size) != pieces {
@@ -333,6 +338,15 @@ pub(crate) mod tests {
         assert_eq!((chain.pieces(), chain.batches(), chain.end().unwrap().length), (4, 2, 50_000));
         let after = batch(&chain, 1, None);
         assert_eq!(chain.accept(&after, &after.to_bytes()), Err(ChainError::AfterEnd));
+    }
+
+    #[test]
+    fn no_batch_has_hashes_beyond_the_announced_length() {
+        let mut chain = Chain::new(&descriptor(50_000, 16 << 10));
+        let long = batch(&chain, 5, None);
+        assert_eq!(chain.accept(&long, &long.to_bytes()), Err(ChainError::Length), "the object has four pieces");
+        let all = batch(&chain, 4, None);
+        chain.accept(&all, &all.to_bytes()).unwrap();
     }
 
     #[test]

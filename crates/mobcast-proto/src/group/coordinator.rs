@@ -205,8 +205,11 @@ impl Coordinator {
     }
 
     /// # Panics
-    /// If something does not add up: that is a bug.
-    pub fn check_invariants(&self) {
+    /// If something does not add up, or is kept for a link that is gone: that is a bug.
+    pub(crate) fn check_invariants(&self, is_up: impl Fn(LinkId) -> bool) {
+        let waiting = self.admissible.iter().map(|(link, ..)| link);
+        let mut kept = self.asked.iter().chain(self.joining.keys()).chain(waiting);
+        assert!(kept.all(|&link| is_up(link)), "somebody who is gone is being admitted");
         for (id, cluster) in &self.clusters {
             assert!(!cluster.members.is_empty(), "{id} is without members");
             let mut all = SlotSet::none();

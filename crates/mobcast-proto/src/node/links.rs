@@ -43,6 +43,11 @@ impl Link {
         self.identity
     }
 
+    /// Whether somebody at the other end may ask to be admitted, and nothing else.
+    fn is_joiner(&self) -> bool {
+        self.identity == Some(PeerIdentity::Joiner)
+    }
+
     /// The member at the other end, once the link is up; none for a link that only serves to be admitted.
     pub(super) fn member(&self) -> Option<NodeId> {
         match (self.identity, &self.dial) {
@@ -112,7 +117,7 @@ impl Node {
                 }
             }
             PeerIdentity::Joiner => {
-                let joining = self.links.values().filter(|state| state.identity == Some(PeerIdentity::Joiner)).count();
+                let joining = self.links.values().filter(|state| state.is_joiner()).count();
                 if joining >= LINKS_SPARE {
                     return self.close(link, CloseReason::Full);
                 }
@@ -180,6 +185,9 @@ impl Node {
         if let Some(state) = self.links.remove(&link) {
             self.forget_link(link);
             let silent = matches!(reason, CloseReason::Silent(_));
+            if let Some(coordinator) = self.coordinator.as_mut().filter(|_| state.is_joiner()) {
+                coordinator.handle_joiner_gone(link);
+            }
             self.outputs.push_back(Output::Close { link, reason });
             if let (Some(node), true) = (state.member(), silent) {
                 self.member_link_down(node);
@@ -226,14 +234,10 @@ impl Node {
                 let node = link.target();
                 let reason = CloseReason::Silent(silence);
                 let joining = matches!(link.dial, Some(Dial::Join { .. }));
-                let joiner = link.identity == Some(PeerIdentity::Joiner);
                 self.event(Event::PeerDropped { node, reason: reason.clone() });
                 self.close(id, reason);
                 if joining {
                     self.join_link_down();
-                }
-                if let Some(coordinator) = self.coordinator.as_mut().filter(|_| joiner) {
-                    coordinator.handle_joiner_gone(id);
                 }
             } else if link.member().is_some() && link.pinged_at.is_none_or(|at| now.since(at) >= PING_INTERVAL) {
                 self.ping(id);

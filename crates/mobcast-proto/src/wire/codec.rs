@@ -1,6 +1,7 @@
 //! Reading and writing the primitive values of frames. Reading is total: every byte string gives a value or a named
 //! error, and nothing is allocated for a length that the input does not really have.
 
+use crate::limits::PIECES_MAX;
 use crate::units::{BroadcastId, ClusterId, Digest, GroupId, NodeId, PieceIndex, PublicKey, Signature};
 
 /// Why a byte string is not a frame.
@@ -191,9 +192,13 @@ impl<'a> Reader<'a> {
         Ok(BroadcastId { root: self.node()?, sequence: self.u32()? })
     }
 
-    /// A piece.
+    /// A piece: no object has one at [`PIECES_MAX`] or beyond.
     pub fn piece(&mut self) -> Result<PieceIndex, DecodeError> {
-        self.u32().map(PieceIndex)
+        let value = self.u32()?;
+        if value >= PIECES_MAX {
+            return Err(DecodeError::Limit { what: "piece", value: value.into(), limit: PIECES_MAX.into() });
+        }
+        Ok(PieceIndex(value))
     }
 
     /// A BLAKE3 value.
