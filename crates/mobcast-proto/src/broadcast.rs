@@ -444,7 +444,8 @@ impl Broadcast {
         batch: Batch,
         signature: Signature,
     ) -> Option<(LinkId, Batch, Signature)> {
-        if self.waiting.len() < BATCHES_WAITING_MAX {
+        // The root's manifest is its own to continue.
+        if self.rooted.is_none() && self.waiting.len() < BATCHES_WAITING_MAX {
             self.waiting.push_back((link, batch, signature));
         }
         self.next_to_verify()

@@ -55,6 +55,8 @@ pub struct World {
     /// Broadcasts of others that were announced, with the manifest as their root has sent it so far.
     pub heard: BTreeMap<BroadcastId, Chain>,
     pub own: BTreeMap<BroadcastId, Own>,
+    /// Those that the application has not accepted yet.
+    offered: BTreeSet<BroadcastId>,
     pub complete: Vec<BroadcastId>,
     /// Pieces whose hashes the driver was given.
     known: BTreeMap<BroadcastId, u32>,
@@ -78,6 +80,7 @@ impl World {
             probes: Vec::new(),
             heard: BTreeMap::new(),
             own: BTreeMap::new(),
+            offered: BTreeSet::new(),
             complete: Vec::new(),
             known: BTreeMap::new(),
             stored: BTreeSet::new(),
@@ -205,9 +208,12 @@ impl World {
         self.settle();
     }
 
+    /// Once for each that is offered.
     pub fn accept(&mut self, id: BroadcastId) {
-        self.node.accept(self.now, id);
-        self.settle();
+        if self.offered.remove(&id) {
+            self.node.accept(self.now, id);
+            self.settle();
+        }
     }
 
     pub fn decline(&mut self, id: BroadcastId) {
@@ -230,6 +236,7 @@ impl World {
         self.node.forget(self.now, id);
         self.heard.remove(&id);
         self.own.remove(&id);
+        self.offered.remove(&id);
         self.known.remove(&id);
         self.full.retain(|&(broadcast, _)| broadcast != id);
         self.complete.retain(|&broadcast| broadcast != id);
@@ -340,6 +347,7 @@ impl World {
             Event::Announced { broadcast, descriptor } => {
                 self.stored.retain(|&(of, _)| of != broadcast);
                 self.heard.insert(broadcast, Chain::new(&descriptor));
+                self.offered.insert(broadcast);
             }
             Event::Complete { broadcast, length, .. } => {
                 let state = self.node.broadcast_state(broadcast).expect("a complete broadcast is there");
