@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `steps` | runs the tools of the Rust distribution, and all steps of CI in order |
 //! | `tidy` | rules of the house that no tool knows: one module for each group of rules |
+//! | `torture` | kills processes of the real command, and sees what becomes of the others |
 //! | `repository` | the files that are looked at |
 //! | `fuzz` | looks for inputs that the protocol cannot take |
 //! | `masked` | Rust source without comments and texts, and where its functions are |
@@ -18,6 +19,7 @@ mod masked;
 mod repository;
 mod steps;
 mod tidy;
+mod torture;
 
 const HELP: &str = "\
 cargo xtask STEP
@@ -26,6 +28,8 @@ cargo xtask STEP
   fmt      formatting (cargo fmt mends it)
   clippy   lints of all targets, warnings are errors
   doc      documentation of the crates, warnings are errors
+  torture  150 transfers between real processes, one of which is killed; 5 of them in ci
+           [--runs N] [--seed S] [--from FIRST]
   test     all tests
   ci       all of these in this order, as `make test` and .ci/run do
   fuzz     looks for inputs that the protocol cannot take: [TARGET] [--seconds N], see fuzz/README.md; not in CI
@@ -47,6 +51,10 @@ fn main() -> ExitCode {
                 eprint!("{}", fuzz::HELP);
                 return ExitCode::from(2);
             }
+        },
+        ["torture", ref words @ ..] => match torture::run(words) {
+            Some(passed) => passed,
+            None => return ExitCode::from(2),
         },
         [name] if steps::find(name).is_some() => steps::run_one(name),
         _ => {

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::{repository, tidy};
+use crate::{repository, tidy, torture};
 
 /// A step, by the name that it has in CI and on the command line.
 pub struct Step {
@@ -15,8 +15,8 @@ pub struct Step {
 }
 
 /// Quick ones first, and the tests last, so that their closing lines are the last ones. `clippy` and `doc` share what
-/// the compiler finds out without making code; only `test` makes code, once, with the profile `dev`.
-const STEPS: [Step; 5] = [
+/// the compiler finds out without making code; `torture` and `test` make code, once, with the profile `dev`.
+const STEPS: [Step; 6] = [
     Step { name: "tidy", mend: "each line above says what to do", run: tidy::run },
     Step { name: "fmt", mend: "run cargo fmt", run: || cargo(&["fmt", "--all", "--check"]) },
     Step {
@@ -30,6 +30,7 @@ const STEPS: [Step; 5] = [
         mend: "mend the comments that it names",
         run: || cargo(&["doc", "--workspace", "--no-deps", "--lib"]),
     },
+    Step { name: "torture", mend: "see the logs that it names", run: torture::run_in_ci },
     Step {
         name: "test",
         mend: "run the failing test alone: cargo test -p CRATE NAME",
@@ -77,7 +78,8 @@ fn command(args: &[&str]) -> Command {
     command
 }
 
-fn cargo(args: &[&str]) -> bool {
+/// Runs cargo on this repository; true if it succeeds.
+pub fn cargo(args: &[&str]) -> bool {
     match command(args).status() {
         Ok(status) => status.success(),
         Err(error) => {
