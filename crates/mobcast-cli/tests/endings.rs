@@ -1,27 +1,20 @@
-//! How it ends when something goes wrong: interrupts, lost receivers, a lost sender, a source that changes. The middle
-//! of a transfer is held open by a pipe that the test writes to.
+//! How it ends when something goes wrong: interrupts, lost receivers, a source that changes. The middle of a transfer is
+//! held open by a pipe that the test writes to. Who is killed in it is in `deaths.rs`.
 
 mod common;
 
 use std::fs;
 use std::io::Write;
-use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
 use common::{Experiment, Process, data, eventually, names};
 
-/// The contract's second, and what a busy machine adds to it.
-const CLEAN_END_MAX: Duration = Duration::from_secs(2);
-
-/// Interrupts a process, which must end soon, with this status.
+/// Interrupts a process, which must end by itself with this status: `wait` has the limit for what hangs.
 #[track_caller]
 fn interrupt(process: Process, code: i32) -> common::Ended {
-    let asked = Instant::now();
     process.signal(Signal::INT);
-    let ended = process.ends_with(code);
-    assert!(asked.elapsed() < CLEAN_END_MAX, "it took {:?}", asked.elapsed());
-    ended
+    process.ends_with(code)
 }
 
 fn partial_exists(experiment: &Experiment) -> bool {
@@ -104,30 +97,6 @@ fn a_sender_that_nobody_joined_is_interrupted() {
 }
 
 #[test]
-fn a_lost_receiver_is_named_and_the_others_finish() {
-    let experiment = Experiment::new();
-    let (send, mut stdin) = experiment.send_pipe(["--receivers=2", "--wait=300ms", "--json"]);
-    let (kept, lost) = (experiment.recv("kept", ["copy"]), experiment.recv("lost", ["lost"]));
-    stdin.write_all(&data(1_000_000)).expect("written");
-    for receiver in [&kept, &lost] {
-        receiver.expect_line("receiving");
-    }
-    lost.signal(Signal::KILL);
-    lost.ends_with(128 + 9);
-    send.expect_line("left lost");
-    drop(stdin);
-    kept.succeeds();
-    assert_eq!(fs::read(experiment.path("copy")).expect("there"), data(1_000_000));
-    let ended = send.ends_with(4);
-    assert!(
-        ended.complaint().contains("1 of 2 receivers") && ended.complaint().contains("lost was lost"),
-        "{}",
-        ended.stderr
-    );
-    assert_eq!(ended.json()["bytes"], 1_000_000, "the report tells what was reached");
-}
-
-#[test]
 fn a_lost_receiver_is_replaced_in_time() {
     let experiment = Experiment::new();
     let (send, mut stdin) = experiment.send_pipe(["--receivers=1"]);
@@ -148,21 +117,6 @@ fn a_sender_does_not_wait_for_receivers_longer_than_told() {
     let source = experiment.file("source", 100);
     let ended = experiment.send([source.as_os_str(), "--receivers=1".as_ref(), "--wait=200ms".as_ref()]).ends_with(4);
     assert!(ended.complaint().contains("0 of 1 receivers"), "{}", ended.stderr);
-}
-
-#[test]
-fn a_lost_sender_leaves_nothing_under_the_final_name() {
-    let experiment = Experiment::new();
-    let (send, mut stdin) = experiment.send_pipe(["--receivers=2"]);
-    let receivers = ["a", "b"].map(|name| experiment.recv(name, [name]));
-    stdin.write_all(&data(2_000_000)).expect("written");
-    receivers.iter().for_each(|receiver| drop(receiver.expect_line("receiving")));
-    send.signal(Signal::KILL);
-    for receiver in receivers {
-        let ended = receiver.ends_with(4);
-        assert!(ended.complaint().contains("gone") || ended.complaint().contains("missing"), "{}", ended.stderr);
-    }
-    assert_eq!(names(&experiment.path("")), ["ticket"]);
 }
 
 /// Somebody appends to the file as long as it is being sent: the file is large enough (a hole, so it costs no space)

@@ -341,7 +341,7 @@ pub enum Failure {
     #[error("the sender gave up: {0}")]
     Aborted(String),
     /// No peer is left that could provide what is missing.
-    #[error("the sender and all peers with the missing data are gone: {missing} of {pieces} pieces are missing")]
+    #[error("the sender and all peers with the missing data are gone: {}", how_much(*missing, *pieces))]
     Incomplete {
         /// Pieces that are missing.
         missing: u32,
@@ -351,4 +351,12 @@ pub enum Failure {
     /// This node cannot store it.
     #[error("{0}")]
     Local(String),
+}
+
+/// What is missing, in words. Of a stream whose end was not heard of, nothing that is known need be missing.
+fn how_much(missing: u32, pieces: u32) -> String {
+    match missing {
+        0 => format!("all {pieces} pieces that were announced are here, and its end is missing"),
+        _ => format!("{missing} of {pieces} pieces are missing"),
+    }
 }

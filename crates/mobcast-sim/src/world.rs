@@ -151,6 +151,8 @@ pub struct Machine {
     pub forgetful: bool,
     /// Whether its application leaves every offer unanswered.
     pub undecided: bool,
+    /// Until when its disk stores nothing.
+    pub disk_stalls_until: Time,
     key: PublicKey,
     flows: BTreeMap<LinkId, FlowId>,
     links: BTreeMap<FlowId, LinkId>,
@@ -266,6 +268,7 @@ impl World {
             malicious: false,
             forgetful: false,
             undecided: false,
+            disk_stalls_until: Time::ZERO,
             key,
             flows: BTreeMap::new(),
             links: BTreeMap::new(),

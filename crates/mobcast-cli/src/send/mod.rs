@@ -3,13 +3,14 @@
 //! Left to others: who counts as missing, and when it is over (`roster`).
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use mobcast::{Broadcast, BroadcastOptions, EventStream, Group, Progress, STRATEGIES, Source};
+use mobcast::{Broadcast, BroadcastOptions, DEFAULT_PORT, EventStream, Group, Progress, STRATEGIES, Source};
 
 use crate::args::{NodeArgs, OutputArgs, piece_size, positive_time};
 use crate::failure::{Failure, Outcome, Status};
@@ -99,6 +100,7 @@ pub async fn run(args: SendArgs) -> Outcome {
     let outcome = match broadcast {
         Ok(broadcast) => {
             let ticket = group.ticket().expect("the founder has the ticket");
+            tell_port(ticket, &args, &mut screen);
             match hand_out(ticket, &args) {
                 Ok(()) => Sending::new(&args, broadcast, &mut screen).run(events, &mut interrupt).await,
                 Err(failure) => Err(failure),
@@ -138,6 +140,15 @@ fn synthetic(text: &str) -> Outcome<Source> {
     match (seed, parts.next()) {
         (Ok(seed), None) => Ok(Source::synthetic(length, seed)),
         _ => Err(wrong("the seed is a number".into())),
+    }
+}
+
+/// Tells the person if it is not the port that firewalls are opened for.
+fn tell_port(ticket: &mobcast::Ticket, args: &SendArgs, screen: &mut Screen) {
+    let is_chosen = args.node.listen.is_some() || args.node.advertise.is_some_and(|advertise| advertise.port.is_some());
+    let port = ticket.addresses.first().map_or(DEFAULT_PORT, SocketAddr::port);
+    if !is_chosen && port != DEFAULT_PORT {
+        screen.say(&format!("port {DEFAULT_PORT} is taken: listening on port {port}"));
     }
 }
 

@@ -6,7 +6,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::ffi::OsStr;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -152,6 +152,13 @@ impl Process {
         kill_process(Pid::from_child(&self.child), signal).expect("it is running");
     }
 
+    /// The most memory that it has held so far, in KiB.
+    pub fn resident_kib_max(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it runs");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux");
+        peak.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
     /// Waits for the end.
     pub fn wait(mut self) -> Ended {
         use std::os::unix::process::ExitStatusExt;
@@ -277,6 +284,17 @@ impl Experiment {
     pub fn recv<S: AsRef<OsStr>>(&self, name: &str, arguments: impl IntoIterator<Item = S>) -> Process {
         Process::start(name, self.recv_command(name).args(arguments))
     }
+}
+
+/// With this variable, tests that could not run for want of rights or programs fail.
+pub const REQUIRED: &str = "MOBCAST_REQUIRE_NETNS";
+
+/// Says that a test cannot run here, past the macros, whose output is not shown for tests that pass; and in one piece.
+#[track_caller]
+pub fn skipped(reason: &str) {
+    assert!(std::env::var_os(REQUIRED).is_none(), "{REQUIRED} is set, but {reason}");
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    let _ = std::io::stderr().write_all(format!("SKIPPED {test}: {reason}\n").as_bytes());
 }
 
 /// Bytes that do not compress, the same ones every time.

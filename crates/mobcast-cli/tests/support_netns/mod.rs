@@ -4,14 +4,16 @@
 //! |---|---|
 //! | `mod.rs` | the lab: sites, machines, and that nothing of them remains |
 //! | `line.rs` | a line with delay between two sites |
+//! | `gateway.rs` | translation of addresses, firewalls |
 //! | `ip.rs` | running `ip` |
 //!
 //! A site is a namespace with a bridge, which is its switch and its router; a machine is a namespace with one interface
 //! to it. The namespace in which the tests run gets no interface, address or route. Namespaces carry the number of the
 //! test's process in their names, so that those of a process that was killed are found and removed by the next.
 
+#![allow(dead_code, reason = "each test file uses its part")]
+
 use std::fmt::Display;
-use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Once;
@@ -20,16 +22,15 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::common::skipped;
 use ip::{ip, try_ip};
 use line::Line;
 
+mod gateway;
 mod ip;
 mod line;
 
 const PREFIX: &str = "mobcast-test-";
-
-/// With this variable, tests that could not run fail.
-const REQUIRED: &str = "MOBCAST_REQUIRE_NETNS";
 
 /// The addresses of a site's machines.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,6 +44,7 @@ pub enum Family {
 pub enum Needs {
     Switches,
     LongLines,
+    Firewalls,
 }
 
 /// All sites of one experiment. Dropped after the processes in it, it removes everything.
@@ -68,10 +70,7 @@ impl Lab {
     /// An empty lab, or nothing if the test is to be skipped, which is said.
     pub fn new(needs: Needs) -> Option<Lab> {
         if let Some(reason) = obstacle(needs) {
-            let test = std::thread::current().name().unwrap_or("a test").to_owned();
-            assert!(std::env::var_os(REQUIRED).is_none(), "{REQUIRED} is set, but {reason}");
-            // Past the macros, whose output is not shown for tests that pass; and in one piece.
-            let _ = std::io::stderr().write_all(format!("SKIPPED {test}: {reason}\n").as_bytes());
+            skipped(&reason);
             return None;
         }
         static REMOVAL: Once = Once::new();
@@ -113,6 +112,10 @@ impl Lab {
         }
     }
 
+    fn router(&self, site: usize) -> String {
+        self.sites[site].router.clone()
+    }
+
     /// The namespaces' names.
     pub fn namespaces(&self) -> Vec<String> {
         self.namespaces.clone()
@@ -143,6 +146,13 @@ impl Drop for Lab {
 }
 
 impl Machine {
+    /// Bytes that its interface has sent so far, headers included.
+    pub fn sent_bytes(&self) -> u64 {
+        let counter = "/sys/class/net/eth0/statistics/tx_bytes";
+        let text = try_ip(&format!("netns exec {} cat {counter}", self.namespace)).expect("it has an interface");
+        text.trim().parse().expect("a number")
+    }
+
     /// The same command (program, arguments, directory, environment), on this machine.
     pub fn on(&self, command: &Command) -> Command {
         let mut there = Command::new("ip");
@@ -181,13 +191,17 @@ impl Family {
         self.with_prefix(self.router_address(site))
     }
 
-    /// With the length of its network's prefix.
-    fn machine(self, site: usize, number: usize) -> String {
+    fn machine_address(self, site: usize, number: usize) -> String {
         let host = number + 1;
-        self.with_prefix(match self {
+        match self {
             Family::V4 => format!("10.77.{site}.{host}"),
             Family::V6 => format!("fd00:0:0:{site}::{host}"),
-        })
+        }
+    }
+
+    /// With the length of its network's prefix.
+    fn machine(self, site: usize, number: usize) -> String {
+        self.with_prefix(self.machine_address(site, number))
     }
 
     fn with_prefix(self, address: impl Display) -> String {
@@ -246,6 +260,9 @@ fn obstacle(needs: Needs) -> Option<String> {
     let _ = try_ip(&format!("netns delete {name}"));
     if let Err(error) = switch {
         return Some(format!("the kernel makes no bridges here: {error}"));
+    }
+    if needs == Needs::Firewalls && Command::new("nft").arg("--version").output().is_err() {
+        return Some("firewalls need `nft`: install the package nftables".into());
     }
     if needs == Needs::LongLines && !Path::new(line::TUN).exists() {
         return Some(format!("lines with delay need {}", line::TUN));

@@ -97,6 +97,30 @@ mod tests {
         assert!(limit.reserve(later, 64 << 10) - later > Duration::from_millis(60));
     }
 
+    /// Several links share a limit, each with chunks of its own size; each comes back when its chunk may leave, up to 2 ms
+    /// late.
+    #[test]
+    fn a_limit_holds_within_one_percent_whatever_the_links_do() {
+        for (rate, links, chunk) in
+            [(1_000_000, 1, 4 << 10), (1_000_000, 16, 64 << 10), (50_000_000, 5, 16 << 10), (400_000_000, 3, 64 << 10)]
+        {
+            let limit = Limit::new(rate);
+            let start = Instant::now();
+            let mut links: Vec<Instant> = vec![start; links];
+            let mut sent = 0;
+            while links.iter().any(|&at| at < start + Duration::from_secs(20)) {
+                let next = links.iter_mut().min().expect("there are links");
+                let at = limit.reserve(*next, chunk);
+                let lateness = Duration::from_micros(sent / chunk * 700 % 2_000);
+                *next = at + if at > *next { lateness } else { Duration::ZERO };
+                sent += chunk;
+            }
+            let took = links.iter().max().expect("there are links").duration_since(start);
+            let reached = sent as f64 / took.as_secs_f64() / rate as f64;
+            assert!((0.99..=1.01).contains(&reached), "{rate} B/s, chunks of {chunk}: {reached} of the limit");
+        }
+    }
+
     #[test]
     fn late_timers_do_not_slow_a_limit_down() {
         let limit = Limit::new(200_000_000);

@@ -76,7 +76,8 @@ impl World {
             | Output::Keep { .. } => self.use_keys(index, output),
             Output::VerifyPiece { broadcast, piece } | Output::StorePiece { broadcast, piece, .. } => {
                 self.check_announced(index, broadcast);
-                let at = now + self.settings.store_time;
+                let stalled = self.machines[index.0 as usize].disk_stalls_until;
+                let at = now.max(stalled) + self.settings.store_time;
                 self.network.schedule(at, Due::Stored { node: index, broadcast, piece, opened: life });
             }
             Output::Event(event) => {
