@@ -356,12 +356,9 @@ impl Node {
 
     fn pass_up(&mut self, report: SignedReport) {
         self.membership.reports.push(report);
+        // Never at once, even when it is due: what else the node says at this moment goes along in the same frame.
         let due = self.membership.reports_flushed.map_or(self.now, |at| at + REPORT_INTERVAL);
-        if due <= self.now {
-            self.flush_reports();
-        } else {
-            self.membership.reports_at = Some(due);
-        }
+        self.membership.reports_at = Some(due.max(self.now));
     }
 
     pub(super) fn flush_reports(&mut self) {
