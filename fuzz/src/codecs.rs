@@ -3,6 +3,7 @@
 //! forwards another.
 
 use mobcast_proto::content::slots::SlotSet;
+use mobcast_proto::group::report::Report;
 use mobcast_proto::group::ticket::Ticket;
 use mobcast_proto::limits::{CHUNK_BYTES_MAX, FRAME_BYTES_MAX, PIECE_SIZE_MAX};
 use mobcast_proto::strategy::message::StrategyMessage;
@@ -28,6 +29,10 @@ fn has_one_form(frame: &Frame) -> bool {
     match frame {
         Frame::Hello(hello) => hello.version == PROTOCOL_VERSION,
         Frame::Assign { assignment, .. } => plain(&assignment.slots),
+        Frame::Reports { reports } => reports.iter().all(|signed| match &signed.report {
+            Report::Standing(standing) => plain(&standing.assignment.slots),
+            _ => true,
+        }),
         Frame::Strategy { message: StrategyMessage::Interest { slots, .. }, .. }
         | Frame::Strategy { message: StrategyMessage::Share { slots }, .. } => plain(slots),
         _ => true,

@@ -6,6 +6,7 @@
 //! | `steps` | runs the tools of the Rust distribution, and all steps of CI in order |
 //! | `tidy` | rules of the house that no tool knows: one module for each group of rules |
 //! | `torture` | kills processes of the real command, and sees what becomes of the others |
+//! | `bench` | measures the released command beside its references |
 //! | `repository` | the files that are looked at |
 //! | `fuzz` | looks for inputs that the protocol cannot take |
 //! | `masked` | Rust source without comments and texts, and where its functions are |
@@ -14,6 +15,7 @@
 
 use std::process::ExitCode;
 
+mod bench;
 mod fuzz;
 mod masked;
 mod repository;
@@ -33,6 +35,7 @@ cargo xtask STEP
   test     all tests
   ci       all of these in this order, as `make test` and .ci/run do
   fuzz     looks for inputs that the protocol cannot take: [TARGET] [--seconds N], see fuzz/README.md; not in CI
+  bench    measures the command beside its references: cargo xtask bench --help
   help     this text
 ";
 
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
             Some(passed) => passed,
             None => return ExitCode::from(2),
         },
+        ["bench", ..] => bench::run(&words[1..]),
         [name] if steps::find(name).is_some() => steps::run_one(name),
         _ => {
             eprint!("{HELP}");

@@ -11,6 +11,7 @@ use mobcast_proto::content::object::Descriptor;
 use mobcast_proto::content::slots::SlotSet;
 use mobcast_proto::group::assignment::{Assignment, Credential};
 use mobcast_proto::group::report::{NodeResult, Report, SignedReport, Traffic};
+use mobcast_proto::group::succession::{Standing, Succession};
 use mobcast_proto::limits::PIECES_MAX;
 use mobcast_proto::strategy::message::StrategyMessage;
 use mobcast_proto::wire::Frame;
@@ -19,7 +20,7 @@ use mobcast_proto::{
     BroadcastId, ByteRange, ClusterId, Digest, GroupId, LinkId, NodeId, PieceIndex, PublicKey, Signature,
 };
 
-use super::world::World;
+use super::world::{World, secret};
 use super::{GROUP, address, admit, description, peer};
 
 /// The only signature that counts as right.
@@ -28,7 +29,7 @@ const WRONG: Signature = Signature([0x5a; 64]);
 
 /// One frame for `link`.
 pub fn frame(world: &World, u: &mut Unstructured<'_>, link: LinkId) -> Result<Frame> {
-    Ok(match u.int_in_range(0..=23)? {
+    Ok(match u.int_in_range(0..=24)? {
         0 | 1 => group_frame(world, u)?,
         2 | 3 => Frame::Reports { reports: reports(world, u, link)? },
         4 | 5 => Frame::Announce { broadcast: broadcast(u)?, announcement: Box::new(any_announcement(u)?) },
@@ -48,13 +49,14 @@ pub fn frame(world: &World, u: &mut Unstructured<'_>, link: LinkId) -> Result<Fr
         18..=20 => Frame::Strategy { broadcast: broadcast(u)?, message: strategy_message(u)? },
         21 => Frame::Whole { broadcast: broadcast(u)?, whole: Box::new(whole(u)?) },
         22 => Frame::Abort { broadcast: broadcast(u)?, reason: "changed".into(), signature: signature(u)? },
+        23 => Frame::RootLost { broadcast: broadcast(u)?, signature: signature(u)? },
         _ => Frame::Release { broadcast: broadcast(u)?, signature: signature(u)? },
     })
 }
 
 /// Frames about the group rather than about a broadcast.
 fn group_frame(world: &World, u: &mut Unstructured<'_>) -> Result<Frame> {
-    Ok(match u.int_in_range(0..=12)? {
+    Ok(match u.int_in_range(0..=17)? {
         0 => Frame::Ping { token: u.arbitrary()? },
         1 => Frame::Pong { token: world.now.0.wrapping_sub(u64::from(u.arbitrary::<u32>()?)) },
         2 => Frame::Bye,
@@ -72,10 +74,15 @@ fn group_frame(world: &World, u: &mut Unstructured<'_>) -> Result<Frame> {
         7 => Frame::Refuse { refusal: Refusal::Invalid },
         8 | 9 => Frame::Assign { assignment: Box::new(assignment(u)?), signature: signature(u)? },
         10 => Frame::Hello(world.node.hello(0)),
+        11 => Frame::Entrust { authority: secret(), children: nodes(u)? },
+        12 | 13 => {
+            let coordinator = peer(u.int_in_range(0..=7)?);
+            Frame::Succession { succession: Succession { term: number(u)?, coordinator }, signature: signature(u)? }
+        }
+        14 => Frame::Adrift,
         _ => {
             let assign = Frame::Assign { assignment: Box::new(assignment(u)?), signature: RIGHT };
-            let path = (0..u.int_in_range(0..=3)?).map(|_| node(u)).collect::<Result<_>>()?;
-            Frame::Routed { path, frame: assign.encode() }
+            Frame::Routed { path: nodes(u)?, frame: assign.encode() }
         }
     })
 }
@@ -84,6 +91,10 @@ fn group_frame(world: &World, u: &mut Unstructured<'_>) -> Result<Frame> {
 
 pub fn node(u: &mut Unstructured<'_>) -> Result<NodeId> {
     if u.ratio(1, 32)? { Ok(NodeId(u.arbitrary()?)) } else { Ok(NodeId(u.int_in_range(0..=7)?)) }
+}
+
+fn nodes(u: &mut Unstructured<'_>) -> Result<Vec<NodeId>> {
+    (0..u.int_in_range(0..=3)?).map(|_| node(u)).collect()
 }
 
 pub fn broadcast(u: &mut Unstructured<'_>) -> Result<BroadcastId> {
@@ -144,10 +155,11 @@ fn join(u: &mut Unstructured<'_>) -> Result<Join> {
 }
 
 fn assignment(u: &mut Unstructured<'_>) -> Result<Assignment> {
-    let nodes = |u: &mut Unstructured<'_>| -> Result<Vec<_>> {
+    let peers = |u: &mut Unstructured<'_>| -> Result<Vec<_>> {
         (0..u.int_in_range(0..=4)?).map(|_| Ok(peer(u.int_in_range(0..=9)?))).collect()
     };
     Ok(Assignment {
+        term: u.int_in_range(0..=3)?,
         epoch: number(u)?,
         node: if u.ratio(1, 16)? { node(u)? } else { super::MEMBER },
         cluster: ClusterId(u.int_in_range(0..=2)?),
@@ -156,10 +168,10 @@ fn assignment(u: &mut Unstructured<'_>) -> Result<Assignment> {
         cluster_size: number(u)?,
         clusters: (0..u.int_in_range(0..=3)?).map(ClusterId).collect(),
         parent: if u.ratio(1, 8)? { None } else { Some(peer(u.int_in_range(0..=5)?)) },
-        local_peers: nodes(u)?,
-        global_peers: nodes(u)?,
+        local_peers: peers(u)?,
+        global_peers: peers(u)?,
         slots: slots(u)?,
-        successors: vec![],
+        successors: (0..u.int_in_range(0..=2)?).map(|_| Ok(peer(u.int_in_range(1..=4)?))).collect::<Result<_>>()?,
     })
 }
 
@@ -167,13 +179,13 @@ fn reports(world: &World, u: &mut Unstructured<'_>, link: LinkId) -> Result<Vec<
     let sender = world.links.get(&link).copied().unwrap_or_default();
     let report = |u: &mut Unstructured<'_>| {
         let from = if u.ratio(3, 4)? { sender } else { node(u)? };
-        Ok(SignedReport { from, report: report(u)?, signature: signature(u)? })
+        Ok(SignedReport { from, report: report(u, from)?, signature: signature(u)? })
     };
     (0..u.int_in_range(0..=3)?).map(|_| report(u)).collect()
 }
 
-fn report(u: &mut Unstructured<'_>) -> Result<Report> {
-    Ok(match u.int_in_range(0..=7)? {
+fn report(u: &mut Unstructured<'_>, from: NodeId) -> Result<Report> {
+    Ok(match u.int_in_range(0..=9)? {
         0 => Report::Ready { epoch: number(u)? },
         1 => Report::Lost { node: node(u)? },
         2 => Report::Unreachable { node: node(u)? },
@@ -183,7 +195,25 @@ fn report(u: &mut Unstructured<'_>) -> Result<Report> {
             let traffic = Traffic { in_wan: u.arbitrary()?, ..Traffic::default() };
             Report::Result(NodeResult { broadcast: broadcast(u)?, outcome, elapsed_us: u.arbitrary()?, traffic })
         }
-        _ => Report::Receipt { broadcast: broadcast(u)?, pieces: runs(u)? },
+        6 | 7 => Report::Receipt { broadcast: broadcast(u)?, pieces: runs(u)? },
+        _ => Report::Standing(Box::new(standing(u, from)?)),
+    })
+}
+
+/// What a member says of itself to a new coordinator.
+fn standing(u: &mut Unstructured<'_>, from: NodeId) -> Result<Standing> {
+    let mut assignment = assignment(u)?;
+    assignment.node = from;
+    Ok(Standing {
+        credential: Credential { group: GROUP, node: from, key: PublicKey([2; 32]), expires_unix_s: 1 },
+        credential_signature: RIGHT,
+        name: "member".into(),
+        addresses: (0..u.int_in_range(0..=2)?).map(address).collect(),
+        assignment,
+        assignment_signature: signature(u)?,
+        children: nodes(u)?,
+        banned: nodes(u)?,
+        over: vec![broadcast(u)?],
     })
 }
 

@@ -62,8 +62,22 @@ fn feed_member(u: &mut Unstructured<'_>) -> Result<()> {
             world.feed(parent, &Frame::Announce { broadcast: BROADCAST, announcement });
             world.accept(BROADCAST);
         }
+        if settings & 0x80 != 0 {
+            lose_coordinator(&mut world);
+        }
     }
     steps::run(&mut world, u)
+}
+
+/// The member is a successor, and the coordinator goes away: it takes over.
+fn lose_coordinator(world: &mut World) {
+    let Some(link) = world.link_to(NodeId(0)) else { return };
+    world.feed(link, &Frame::Entrust { authority: world::secret(), children: vec![NodeId(1), MEMBER] });
+    world.link_down(link);
+    for _ in 0..40 {
+        world.no_dial_succeeds();
+        world.pass(Duration::from_millis(100));
+    }
 }
 
 fn feed_coordinator(u: &mut Unstructured<'_>) -> Result<()> {
@@ -111,6 +125,7 @@ fn peer(node: u32) -> PeerAddress {
 /// The member's first: its cluster is 1, the coordinator's 0.
 fn assignment() -> Assignment {
     Assignment {
+        term: 0,
         epoch: 1,
         node: MEMBER,
         cluster: ClusterId(1),
@@ -122,7 +137,7 @@ fn assignment() -> Assignment {
         local_peers: vec![peer(1), peer(5)],
         global_peers: vec![peer(2), peer(4)],
         slots: SlotSet::all().take(2048),
-        successors: vec![peer(1), peer(2)],
+        successors: vec![peer(MEMBER.0), peer(2)],
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mobcast_proto::content::manifest::Chain;
 use mobcast_proto::content::object::{Descriptor, piece_count};
+use mobcast_proto::group::succession::Secret;
 use mobcast_proto::io::{Dial, Event, Output, PeerIdentity, Signer};
 use mobcast_proto::limits::{BROADCASTS_MAX, LINKS_MAX};
 use mobcast_proto::node::Node;
@@ -60,6 +61,8 @@ pub struct World {
     pub complete: Vec<BroadcastId>,
     /// Pieces whose hashes the driver was given.
     known: BTreeMap<BroadcastId, u32>,
+    /// Whether the driver was entrusted with the authority's key.
+    keeps_authority: bool,
     stored: BTreeSet<(BroadcastId, PieceIndex)>,
     outputs: usize,
     frame_bytes: usize,
@@ -83,6 +86,7 @@ impl World {
             offered: BTreeSet::new(),
             complete: Vec::new(),
             known: BTreeMap::new(),
+            keeps_authority: false,
             stored: BTreeSet::new(),
             outputs: 0,
             frame_bytes: 0,
@@ -142,6 +146,11 @@ impl World {
             let node = if let Dial::Member { node, .. } = dial { node } else { NodeId(0) };
             self.dialled(link, Some(PeerIdentity::Member { node, cluster: ClusterId(node.0 % 2) }));
         }
+    }
+
+    pub fn no_dial_succeeds(&mut self) {
+        let links: Vec<LinkId> = self.dials.keys().copied().collect();
+        links.into_iter().for_each(|link| self.dialled(link, None));
     }
 
     pub fn link_down(&mut self, link: LinkId) {
@@ -291,7 +300,8 @@ impl World {
             Output::Close { link, .. } => self.forget_link(link),
             Output::Probe { cluster, .. } => self.probes.push(cluster),
             Output::Sign { token, signer, .. } => {
-                assert!(signer == Signer::Node || !self.node.members().is_empty(), "a member signs as the authority");
+                let entitled = self.keeps_authority || !self.node.members().is_empty();
+                assert!(signer == Signer::Node || entitled, "a member signs as the authority");
                 self.node.handle_signed(now, token, RIGHT);
             }
             Output::Verify { token, checks } => {
@@ -299,6 +309,8 @@ impl World {
                 self.node.handle_verified(now, token, right);
             }
             Output::Certify { credential } => self.node.handle_certified(now, credential, RIGHT, vec![0x30; 8]),
+            Output::Entrust { link, children } => self.send(link, &Frame::Entrust { authority: secret(), children }),
+            Output::Keep { .. } => self.keeps_authority = true,
             Output::Identity { .. } => {}
             Output::Hashes { broadcast, first, hashes, .. } => {
                 let known = self.known.entry(broadcast).or_default();
@@ -373,6 +385,11 @@ impl World {
     pub fn link_to(&self, node: NodeId) -> Option<LinkId> {
         self.links.iter().find(|&(_, &peer)| peer == node).map(|(&link, _)| link)
     }
+}
+
+/// What stands for the authority's key.
+pub fn secret() -> Secret {
+    Secret(vec![7; 49])
 }
 
 fn hello(identity: PeerIdentity, group: GroupId) -> Hello {

@@ -1,0 +1,165 @@
+//! Measures the released command beside its references: `cargo xtask bench --help`. A round runs the references and the
+//! command one after the other, so that each ratio is of two runs of the same minute; what is printed are medians of all
+//! rounds. Results and what they mean: `docs/performance.md`.
+//!
+//! | module | what |
+//! |---|---|
+//! | `options` | the flags |
+//! | `scenarios` | what is measured: one module and one entry of [`SCENARIOS`] for each |
+//! | `programs` | how the command and its references are run, each once |
+//! | `network` | namespaces: two machines on a wire, or many on a switch |
+//! | `process` | processes with the processor time and memory that they took |
+//! | `samples` | samples, goals, medians |
+//! | `report` | the table and the JSON |
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::repository;
+
+mod network;
+mod options;
+mod process;
+mod programs;
+mod report;
+mod samples;
+mod scenarios;
+
+use options::Options;
+use programs::Program;
+use samples::{Goal, Results, Sample};
+use scenarios::SCENARIOS;
+
+/// Something that is measured. Its order in [`SCENARIOS`] is the order of the table.
+pub struct Scenario {
+    /// What `cargo xtask bench NAME` takes.
+    name: &'static str,
+    /// One line for `--help`.
+    about: &'static str,
+    /// References that it runs; each must be installed or left out by name.
+    references: &'static [Program],
+    /// What should come out.
+    goals: &'static [Goal],
+    /// Runs everything once, references and command in turn.
+    round: fn(&Setting) -> Result<Vec<Sample>, String>,
+}
+
+/// What a round is given.
+pub struct Setting {
+    /// The released command.
+    mobcast: PathBuf,
+    /// On a tmpfs, and removed at the end.
+    dir: TempDir,
+    options: Options,
+}
+
+impl Setting {
+    /// Bytes of the object: the scenario's own size, or what `--size` says.
+    fn bytes_or(&self, bytes: u64) -> u64 {
+        self.options.bytes.unwrap_or(bytes)
+    }
+
+    /// Whether a reference takes part.
+    fn has(&self, program: Program) -> bool {
+        !self.options.without.contains(&program)
+    }
+}
+
+/// Runs what the words say; true if everything could be run. A goal that is missed is shown and fails nothing: a
+/// measurement is no test.
+pub fn run(words: &[&str]) -> bool {
+    let options = match Options::parse(words) {
+        Ok(options) => options,
+        Err(text) => {
+            eprintln!("{text}");
+            return words == ["--help"];
+        }
+    };
+    match bench(options) {
+        Ok(()) => true,
+        Err(problem) => {
+            eprintln!("bench: {problem}");
+            false
+        }
+    }
+}
+
+fn bench(options: Options) -> Result<(), String> {
+    let chosen: Vec<&Scenario> = SCENARIOS.iter().filter(|scenario| options.chooses(scenario.name)).collect();
+    find_references(&chosen, &options)?;
+    network::remove_leftovers();
+    let dir = tempfile::Builder::new().prefix("mobcast-bench-").tempdir_in(&options.dir);
+    let dir = dir.map_err(|error| format!("{}: {error}; name a tmpfs with --dir", options.dir.display()))?;
+    let setting = Setting { mobcast: build()?, dir, options };
+    let mut results = Results::default();
+    for round in 1..=setting.options.rounds {
+        for scenario in &chosen {
+            eprintln!("round {round} of {}: {}", setting.options.rounds, scenario.name);
+            let samples = (scenario.round)(&setting).map_err(|problem| format!("{}: {problem}", scenario.name))?;
+            results.add_round(scenario.name, samples);
+        }
+    }
+    print!("{}", report::table(&chosen, &results));
+    let left_out = &setting.options.without;
+    left_out.iter().for_each(|program| println!("NOT MEASURED BESIDE {}: --without", program.name()));
+    if let Some(path) = &setting.options.json {
+        let json = report::json(&chosen, &results).to_string() + "\n";
+        std::fs::write(path, json).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// A figure without its reference says nothing: a missing one ends the run, unless it is left out by name.
+fn find_references(chosen: &[&Scenario], options: &Options) -> Result<(), String> {
+    let wanted = chosen.iter().flat_map(|scenario| scenario.references);
+    let mut missing: Vec<Program> = wanted.filter(|p| !options.without.contains(p) && !p.is_there()).copied().collect();
+    missing.sort_unstable();
+    missing.dedup();
+    let lines = missing.iter().map(|program| {
+        let (name, package) = (program.name(), program.package());
+        format!("\n  {name} is MISSING: apt-get install {package}, or leave it out with --without {name}")
+    });
+    if missing.is_empty() { Ok(()) } else { Err(format!("references are missing{}", lines.collect::<String>())) }
+}
+
+fn build() -> Result<PathBuf, String> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    cargo.args(["build", "--release", "--package", "mobcast-cli"]).current_dir(repository::root());
+    match cargo.status() {
+        Ok(status) if status.success() => {}
+        Ok(_) => return Err("the command does not build".into()),
+        Err(error) => return Err(format!("cargo does not start: {error}")),
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(repository::root().join("target"), PathBuf::from);
+    Ok(target.join("release/mobcast"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scenarios_have_different_names_and_are_told_of() {
+        for scenario in SCENARIOS {
+            assert_eq!(SCENARIOS.iter().filter(|other| other.name == scenario.name).count(), 1);
+            assert!(options::help().contains(scenario.about), "{}", scenario.name);
+        }
+    }
+
+    #[test]
+    fn a_missing_reference_is_named_with_its_package() {
+        static SCENARIO: Scenario = Scenario {
+            name: "x",
+            about: "x",
+            references: &[Program::Absent],
+            goals: &[],
+            round: |_| Err("nothing runs here".into()),
+        };
+        let problem = find_references(&[&SCENARIO], &Options::default()).expect_err("it is missing");
+        assert!(problem.contains("apt-get install no-such-package"), "{problem}");
+        let options = Options { without: vec![Program::Absent], ..Options::default() };
+        assert_eq!(find_references(&[&SCENARIO], &options), Ok(()));
+    }
+}
