@@ -1,6 +1,7 @@
 //! The keys of a node, and what it does with them for the core: signing, verifying, certifying. A signature takes 16
 //! to 31 µs, so the node's task makes and checks them itself.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,9 @@ use mobcast_proto::wire::Hello;
 
 /// A node's certificate lasts this long: longer than any broadcast; a node that needs more joins again.
 const CERTIFICATE_TIME: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Signatures of the authority that are known to hold: the credentials of this many roots, each of which comes with every
+/// announcement of its root.
+const KNOWN_MAX: usize = 16;
 
 /// All keys that a node has, and who it is by them.
 #[derive(Debug)]
@@ -34,6 +38,8 @@ pub struct Keys {
     /// At a node that joins.
     joiner: Option<Identity>,
     member: Option<(Membership, Identity)>,
+    /// Messages of the authority with signatures that were found to hold, the last used one last.
+    known: VecDeque<(Vec<u8>, Signature)>,
 }
 
 impl Keys {
@@ -56,6 +62,7 @@ impl Keys {
             admits: Some(secret),
             joiner: None,
             member: None,
+            known: VecDeque::new(),
         };
         keys.become_member(certificate)?;
         Ok((keys, credential, signature))
@@ -71,6 +78,7 @@ impl Keys {
             admits: None,
             joiner: Some(Identity::joiner(ticket)?),
             member: None,
+            known: VecDeque::new(),
         })
     }
 
@@ -128,12 +136,23 @@ impl Keys {
     }
 
     /// Whether all signatures hold.
-    pub fn verify(&self, checks: &[Check]) -> bool {
-        let holds = |check: &Check| {
-            let key = check.key.unwrap_or(self.authority_key);
-            verify_signature(key, &check.message, check.signature)
-        };
-        checks.iter().all(holds)
+    pub fn verify(&mut self, checks: &[Check]) -> bool {
+        checks.iter().all(|check| match check.key {
+            Some(key) => verify_signature(key, &check.message, check.signature),
+            None => self.verify_authority(&check.message, check.signature),
+        })
+    }
+
+    /// Whether a signature of the authority holds, which costs nothing if it was checked before.
+    fn verify_authority(&mut self, message: &[u8], signature: Signature) -> bool {
+        let is_it = |(known, its): &(Vec<u8>, Signature)| *its == signature && known == message;
+        let known = self.known.iter().position(is_it).and_then(|at| self.known.remove(at));
+        let holds = known.is_some() || verify_signature(self.authority_key, message, signature);
+        if holds {
+            self.known.push_back(known.unwrap_or_else(|| (message.to_vec(), signature)));
+            self.known.drain(..self.known.len().saturating_sub(KNOWN_MAX));
+        }
+        holds
     }
 
     /// Completes a credential, signs it, and makes the certificate that goes with it. None but at the coordinator.
@@ -153,4 +172,31 @@ impl Keys {
 
 fn credential_message(credential: &Credential) -> Vec<u8> {
     signed_message(SignatureDomain::Credential, credential.group, &credential.to_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signature_that_is_known_to_hold_vouches_for_its_own_message_alone() {
+        let (group, secret) = (GroupId([1; 16]), [2; 32]);
+        let authority = Default::default();
+        let mut ticket = Ticket { addresses: Vec::new(), group, secret, expires_unix_s: u64::MAX / 2, authority };
+        let (mut keys, credential, signature) = Keys::found(&mut ticket).expect("a key");
+        let check = |message: Vec<u8>, signature| [Check { key: None, message, signature }];
+        let message = credential_message(&credential);
+        for _ in 0..2 {
+            assert!(keys.verify(&check(message.clone(), signature)));
+            assert!(!keys.verify(&check(message.clone(), Signature([3; 64]))));
+            assert!(!keys.verify(&check(b"another message".to_vec(), signature)));
+            let of_a_node = Check { key: Some(PublicKey([4; 32])), ..check(message.clone(), signature)[0].clone() };
+            assert!(!keys.verify(&[of_a_node]), "the authority's word is not a node's");
+        }
+        for number in 0..100u8 {
+            let signature = keys.sign(Signer::Authority, &[number]).expect("the coordinator has the key");
+            assert!(keys.verify(&check(vec![number], signature)));
+        }
+        assert_eq!(keys.known.len(), KNOWN_MAX);
+    }
 }

@@ -13,7 +13,7 @@ use crate::wire::frame::{Frame, Join, Leader, REPORTS_BYTES_MAX, REPORTS_PER_FRA
 use super::{Node, Pending};
 
 /// Reports travel up the control tree together with others of the same few milliseconds.
-const REPORT_INTERVAL: Duration = Duration::from_millis(5);
+const REPORT_INTERVAL: Duration = Duration::from_millis(2);
 /// First pause before another attempt to reach the coordinator; grows to [`RETRY_MAX`].
 const RETRY_MIN: Duration = Duration::from_millis(100);
 /// Longest pause between attempts.
