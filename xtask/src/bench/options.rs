@@ -70,7 +70,7 @@ fn parse_mebibytes(text: &str) -> Result<u64, String> {
 
 /// The text of `--help`.
 pub fn help() -> String {
-    let scenarios = SCENARIOS.iter().map(|scenario| format!("  {:14} {}\n", scenario.name, scenario.about));
+    let scenarios = SCENARIOS.iter().map(|scenario| format!("  {:16} {}\n", scenario.name, scenario.about));
     format!(
         "\
 cargo xtask bench [SCENARIO…] [FLAG…]

@@ -28,6 +28,8 @@ pub enum Program {
     Iperf3,
     /// BitTorrent, tuned, over TCP alone.
     Libtorrent,
+    /// A directory through a pipe.
+    Tar,
     /// For tests: nothing that could be installed.
     #[cfg(test)]
     Absent,
@@ -35,7 +37,7 @@ pub enum Program {
 
 impl Program {
     /// All of them.
-    pub const ALL: [Program; 3] = [Program::Socat, Program::Iperf3, Program::Libtorrent];
+    pub const ALL: [Program; 4] = [Program::Socat, Program::Iperf3, Program::Libtorrent, Program::Tar];
 
     /// As flags and tables call it.
     pub fn name(self) -> &'static str {
@@ -43,6 +45,7 @@ impl Program {
             Program::Socat => "socat",
             Program::Iperf3 => "iperf3",
             Program::Libtorrent => "libtorrent",
+            Program::Tar => "tar",
             #[cfg(test)]
             Program::Absent => "absent",
         }
@@ -54,6 +57,7 @@ impl Program {
             Program::Socat => "socat",
             Program::Iperf3 => "iperf3",
             Program::Libtorrent => "python3-libtorrent",
+            Program::Tar => "tar",
             #[cfg(test)]
             Program::Absent => "no-such-package",
         }
@@ -65,6 +69,7 @@ impl Program {
             Program::Socat => Command::new("socat"),
             Program::Iperf3 => Command::new("iperf3"),
             Program::Libtorrent => Command::new(PYTHON),
+            Program::Tar => Command::new("tar"),
             #[cfg(test)]
             Program::Absent => return false,
         };
