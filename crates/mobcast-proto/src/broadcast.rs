@@ -2,6 +2,7 @@
 //! manifest chain, feeds the strategy, and turns what both want into outputs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use crate::content::announcement::{Announcement, Whole};
 use crate::content::have::{Run, runs_of};
@@ -18,7 +19,7 @@ use crate::units::{BroadcastId, ByteRange, ClusterId, Digest, LinkId, NodeId, Pi
 use crate::wire::frame::Frame;
 
 /// Manifest batches sent in answer to one question.
-const BATCHES_AT_ONCE: u32 = 16;
+const BATCHES_AT_ONCE: u32 = 4;
 /// Batches that wait for their turn to be verified; a peer that sends more was not asked for them.
 const BATCHES_WAITING_MAX: usize = 4 * BATCHES_AT_ONCE as usize;
 /// A question for batches that is not answered within this is put to another peer.
@@ -490,7 +491,7 @@ impl Broadcast {
     /// Appends a batch to the chain and lets the strategy know of its pieces.
     fn accept(&mut self, batch: Batch, signature: Signature) -> Result<(), crate::content::manifest::ChainError> {
         self.chain.accept(&batch, &batch.to_bytes())?;
-        let hashes = batch.hashes.clone();
+        let hashes = Arc::clone(&batch.hashes);
         let (first, end) = (batch.first, batch.end);
         self.batches.push((batch, signature));
         let run = self.swarm.add_known(hashes.len() as u32, self.chain.batches(), end);
@@ -530,7 +531,7 @@ impl Broadcast {
         }
         let rooted = self.rooted.as_mut()?;
         let count = rooted.unsigned.len().min(BATCH_HASHES_MAX);
-        let hashes: Vec<Digest> = rooted.unsigned.drain(..count).collect();
+        let hashes = rooted.unsigned.drain(..count).collect();
         let end = if rooted.unsigned.is_empty() { rooted.end.take() } else { None };
         let batch = Batch {
             broadcast: self.id,

@@ -2,6 +2,7 @@
 //! [`crate::node::Node`]; after each of them the driver drains [`crate::node::Node::poll_output`] completely.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use crate::content::object::Descriptor;
 use crate::group::assignment::Credential;
@@ -187,8 +188,8 @@ pub enum Output {
         broadcast: BroadcastId,
         /// The first piece.
         first: PieceIndex,
-        /// Its hash and those of the following ones.
-        hashes: Vec<Digest>,
+        /// Its hash and those of the following ones, shared with the manifest: there are too many to have them twice.
+        hashes: Arc<[Digest]>,
         /// Length of the whole object, with the final hashes.
         length: Option<u64>,
     },

@@ -7,7 +7,7 @@ const MIB: u64 = 1 << 20;
 
 /// Smallest piece, bytes: sixteen BLAKE3 chunks; below it, hashes and requests outweigh the payload.
 pub const PIECE_SIZE_MIN: u32 = 16 << 10;
-/// Largest piece, bytes: three of them are open at once within [`OPEN_PIECES_BYTES_MAX`].
+/// Largest piece, bytes: one of them is open at any time, and two unless hashes or a tree take the place ([`held_bytes`]).
 pub const PIECE_SIZE_MAX: u32 = 16 << 20;
 
 /// Pieces of one object: their hashes (32 bytes each) are 16 MiB, which a node holds in memory.
@@ -24,14 +24,45 @@ pub const CHUNK_BYTES_MIN: u32 = 4 << 10;
 /// A chunk takes its link no longer than this, so that a control frame never waits behind a piece.
 pub const CHUNK_TIME: Duration = Duration::from_millis(50);
 
-/// Bytes of pieces that a node has asked for or is receiving, over all links: new requests wait beyond it.
-pub const OPEN_PIECES_BYTES_MAX: u64 = 48 * MIB;
-/// Resident memory of a node. 48 MiB open pieces + 16 MiB hashes + 16 MiB buffers of sockets and disk
-/// + 8 MiB state of peers and pieces + 8 MiB for the program itself.
+/// Bytes of pieces that a node has asked for or is receiving, over all links, together with what it holds of objects
+/// for as long as it has to do with them ([`held_bytes`]): new requests wait beyond it.
+pub const OPEN_PIECES_BYTES_MAX: u64 = 40 * MIB;
+/// However much is held, this much is left for open pieces.
+pub const OPEN_PIECES_BYTES_MIN: u64 = PIECE_SIZE_MAX as u64;
+/// Buffers of pieces beyond the open ones: payload of requests that were taken back still comes in.
+pub const SPARE_PIECES_BYTES_MAX: u64 = 4 * MIB;
+/// Control frames that wait on all links of a node together, where peers do not read.
+pub const FRAMES_WAITING_BYTES_MAX: usize = 4 << 20;
+/// Buffers of a link, bytes: what has been received and not been taken apart, what is sealed and not sent, and a span
+/// of payload.
+const LINK_BUFFERS_BYTES: u64 = (128 + 128 + 256) * KIB;
+/// Spans of payload read ahead, bytes.
+const SPANS_AHEAD_BYTES: u64 = 16 * 256 * KIB;
+/// What peers have, a bit for each piece and link.
+const HAVE_SETS_BYTES: u64 = LINKS_MAX as u64 * PIECES_MAX as u64 / 8;
+/// The program, its threads and all that is small.
+const PROGRAM_BYTES: u64 = 8 * MIB;
+/// Resident memory of a node, by the sum below. Two things are not in it: beyond 240,000 entries, the tree of a directory
+/// takes some 100 bytes for each; and the coordinator keeps some 200 bytes for each member.
 pub const NODE_MEMORY_BYTES_MAX: u64 = 96 * MIB;
-const _: () = assert!(OPEN_PIECES_BYTES_MAX + (16 + 16 + 8 + 8) * MIB <= NODE_MEMORY_BYTES_MAX);
-const _: () = assert!(PIECES_MAX as u64 * 32 <= 16 * MIB);
-const _: () = assert!(PIECE_SIZE_MAX as u64 * 3 <= OPEN_PIECES_BYTES_MAX);
+const _: () = assert!(
+    OPEN_PIECES_BYTES_MAX
+        + SPARE_PIECES_BYTES_MAX
+        + FRAMES_WAITING_BYTES_MAX as u64
+        + LINKS_MAX as u64 * LINK_BUFFERS_BYTES
+        + SPANS_AHEAD_BYTES
+        + HAVE_SETS_BYTES
+        + PROGRAM_BYTES
+        <= NODE_MEMORY_BYTES_MAX
+);
+const _: () = assert!(PIECE_SIZE_MAX as u64 * 2 <= OPEN_PIECES_BYTES_MAX);
+
+/// What a node holds of an object besides its pieces: their hashes, once for manifest and driver, and the tree of a
+/// directory, which takes about four times the bytes of its encoded index. A stream may come to have all the pieces that
+/// there may be.
+pub fn held_bytes(pieces: Option<u32>, index_length: u64) -> u64 {
+    u64::from(pieces.unwrap_or(PIECES_MAX)) * 32 + index_length * 4
+}
 const _: () = assert!(PIECE_SIZE_MIN as u64 == 16 * KIB && FRAME_BYTES_MAX as u64 == 64 * KIB);
 
 /// Links of a node, whatever the size of the group: control tree, local peers, global peers and the spare ones that

@@ -12,17 +12,15 @@ use bytes::BytesMut;
 use mobcast_proto::content::Descriptor;
 use mobcast_proto::content::have::HaveSet;
 use mobcast_proto::content::object::{piece_offset, piece_range};
-use mobcast_proto::limits::OPEN_PIECES_BYTES_MAX;
+use mobcast_proto::limits::{OPEN_PIECES_BYTES_MAX, SPARE_PIECES_BYTES_MAX};
 use mobcast_proto::{BroadcastId, ByteRange, Digest, PieceIndex};
 
 use super::buffers::{Assembly, Claim};
 use super::stats::TransferStats;
 use crate::store::{ObjectHasher, ObjectSink, PieceHash, StoreError, hash_piece};
 
-/// Verified contents of a directory that may wait in memory for the directory's index.
+/// Verified contents of a directory that may wait, in a temporary file, for the directory's index.
 const EARLY_BYTES_MAX: u64 = OPEN_PIECES_BYTES_MAX / 3;
-/// Buffers may exist for this much beyond the open pieces: payload of requests that were taken back still comes in.
-const SPARE_BYTES: u64 = 4 << 20;
 
 /// All pieces on their way in.
 #[derive(Debug, Default)]
@@ -44,8 +42,7 @@ struct Inner {
 struct Incoming {
     piece_size: u32,
     length: Option<u64>,
-    hashes: Vec<Digest>,
-    object: ObjectHasher,
+    hashes: Hashes,
     root_of_first: Option<Digest>,
     stored: HaveSet,
     open: BTreeMap<PieceIndex, Assembly>,
@@ -54,6 +51,15 @@ struct Incoming {
     sink: Option<Arc<ObjectSink>>,
     index: Arc<IndexState>,
     stats: Arc<TransferStats>,
+}
+
+/// The signed hashes of an object's first pieces. They are the manifest's own: a large object has too many to have them
+/// twice.
+#[derive(Debug, Default)]
+struct Hashes {
+    /// Each with its first piece, in order.
+    batches: Vec<(PieceIndex, Arc<[Digest]>)>,
+    count: u32,
 }
 
 /// How much of a directory's index is missing, and what came before it.
@@ -119,8 +125,7 @@ impl PieceTable {
         let incoming = Incoming {
             piece_size: descriptor.piece_size,
             length: descriptor.length,
-            hashes: Vec::new(),
-            object: ObjectHasher::new(),
+            hashes: Hashes::default(),
             root_of_first: None,
             stored: HaveSet::new(),
             open: BTreeMap::new(),
@@ -140,13 +145,12 @@ impl PieceTable {
     }
 
     /// The root's signed hashes of the next pieces; `length` with the final ones.
-    pub fn add_hashes(&self, broadcast: BroadcastId, first: PieceIndex, hashes: &[Digest], length: Option<u64>) {
+    pub fn add_hashes(&self, broadcast: BroadcastId, first: PieceIndex, hashes: Arc<[Digest]>, length: Option<u64>) {
         let mut inner = self.lock();
         let Some(incoming) = inner.broadcasts.get_mut(&broadcast) else { return };
-        assert_eq!(first.as_usize(), incoming.hashes.len(), "the core gives hashes in order");
-        incoming.hashes.extend_from_slice(hashes);
+        incoming.hashes.push(first, hashes);
         incoming.length = length.or(incoming.length);
-        incoming.stats.set_known(incoming.hashes.len() as u32);
+        incoming.stats.set_known(incoming.hashes.count);
         if let Some(length) = incoming.length {
             incoming.stats.set_length(length, incoming.piece_size);
         }
@@ -154,13 +158,12 @@ impl PieceTable {
 
     /// The hash of the whole object, from those of its pieces; once every piece is stored.
     pub fn object_hash(&self, broadcast: BroadcastId) -> Option<Digest> {
-        let mut inner = self.lock();
-        let incoming = inner.broadcasts.get_mut(&broadcast)?;
+        let inner = self.lock();
+        let incoming = inner.broadcasts.get(&broadcast)?;
         let root = incoming.root_of_first;
-        for &hash in &incoming.hashes[incoming.object.pieces() as usize..] {
-            incoming.object.push(hash, root);
-        }
-        incoming.object.finish()
+        let mut object = ObjectHasher::new();
+        incoming.hashes.batches.iter().flat_map(|(_, hashes)| hashes.iter()).for_each(|&hash| object.push(hash, root));
+        object.finish()
     }
 
     /// Nothing is taken for it any more, and its buffers go.
@@ -250,7 +253,7 @@ impl Inner {
     fn claim(&mut self, broadcast: BroadcastId, piece: PieceIndex, range: ByteRange) -> Option<(u64, Vec<Claim>)> {
         let incoming = self.broadcasts.get(&broadcast)?;
         incoming.stats.add_in(u64::from(range.len()));
-        let known = piece.as_usize() < incoming.hashes.len() && range.end <= incoming.len(piece);
+        let known = piece.0 < incoming.hashes.count && range.end <= incoming.len(piece);
         if !known || incoming.sink.is_none() || incoming.stored.contains(piece) {
             return None;
         }
@@ -271,7 +274,7 @@ impl Inner {
             return Some(buffer);
         }
         let size = u64::from(incoming.piece_size);
-        let limit = OPEN_PIECES_BYTES_MAX + SPARE_BYTES.max(size);
+        let limit = OPEN_PIECES_BYTES_MAX + SPARE_PIECES_BYTES_MAX;
         if self.allocated + size > limit {
             for other in self.broadcasts.values_mut() {
                 self.allocated -= other.kept.len() as u64 * u64::from(other.piece_size);
@@ -311,7 +314,7 @@ impl Inner {
     fn full_piece(&self, broadcast: BroadcastId, piece: PieceIndex, data: PieceData, len: u32) -> Option<FullPiece> {
         let incoming = self.broadcasts.get(&broadcast)?;
         let (sink, index) = (Arc::clone(incoming.sink.as_ref()?), Arc::clone(&incoming.index));
-        let expected = *incoming.hashes.get(piece.as_usize())?;
+        let expected = incoming.hashes.get(piece)?;
         Some(FullPiece { broadcast, piece, data, len, piece_size: incoming.piece_size, expected, sink, index })
     }
 }
@@ -320,6 +323,19 @@ impl Incoming {
     /// Bytes of a piece.
     fn len(&self, piece: PieceIndex) -> u32 {
         self.length.map_or(self.piece_size, |length| piece_range(piece, length, self.piece_size).len())
+    }
+}
+
+impl Hashes {
+    fn push(&mut self, first: PieceIndex, hashes: Arc<[Digest]>) {
+        assert_eq!(first.0, self.count, "the core gives hashes in order");
+        self.count += hashes.len() as u32;
+        self.batches.push((first, hashes));
+    }
+
+    fn get(&self, piece: PieceIndex) -> Option<Digest> {
+        let (first, hashes) = &self.batches[..self.batches.partition_point(|(first, _)| *first <= piece)].last()?;
+        hashes.get((piece.0 - first.0) as usize).copied()
     }
 }
 

@@ -79,7 +79,7 @@ impl Whole {
         };
         let hashes = if self.data.is_empty() { Vec::new() } else { vec![subtree()] };
         let length = self.batch.end.map(|end| end.length);
-        length == Some(self.data.len() as u64) && hashes == self.batch.hashes
+        length == Some(self.data.len() as u64) && hashes == *self.batch.hashes
     }
 
     /// Writes the object with its proof.
@@ -126,7 +126,7 @@ mod tests {
                 piece_size: 16 << 10,
                 first: PieceIndex(0),
                 previous: Digest::default(),
-                hashes,
+                hashes: hashes.into(),
                 end: Some(End { length: signed.len() as u64, object_hash: Digest::default() }),
             },
             batch_signature: Signature::default(),

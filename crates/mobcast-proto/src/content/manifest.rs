@@ -3,6 +3,8 @@
 //! `i + 1`. Each batch names the hash of the one before, the first names the descriptor's: nothing can be replayed,
 //! spliced or cut short, and a stream is complete only with the signed final batch.
 
+use std::sync::Arc;
+
 use crate::content::object::{Descriptor, FileMeta, ObjectKind, piece_count};
 use crate::limits::{BATCH_HASHES_MAX, NAME_BYTES_MAX, OBJECT_BYTES_MAX, PIECE_SIZE_MAX, PIECE_SIZE_MIN, PIECES_MAX};
 use crate::units::{BroadcastId, Digest, GroupId, PieceIndex};
@@ -66,7 +68,7 @@ pub struct Batch {
     /// Digest of the batch before, or of the descriptor.
     pub previous: Digest,
     /// BLAKE3 chaining values of the pieces as subtrees of the object.
-    pub hashes: Vec<Digest>,
+    pub hashes: Arc<[Digest]>,
     /// Set in the final batch.
     pub end: Option<End>,
 }
@@ -134,7 +136,7 @@ impl Batch {
         {
             return Err(DecodeError::Limit { what: "object", value: end.length, limit: OBJECT_BYTES_MAX });
         }
-        Ok(Batch { broadcast, piece_size, first, previous, hashes, end })
+        Ok(Batch { broadcast, piece_size, first, previous, hashes: hashes.into(), end })
     }
 }
 
@@ -297,7 +299,7 @@ pub(crate) mod tests {
             piece_size: chain.piece_size,
             first: PieceIndex(chain.pieces()),
             previous: chain.last(),
-            hashes: vec![Digest([7; 32]); hashes],
+            hashes: vec![Digest([7; 32]); hashes].into(),
             end: end.map(|length| End { length, object_hash: Digest([9; 32]) }),
         }
     }

@@ -7,7 +7,7 @@ use crate::content::object::Descriptor;
 use crate::fetch::peer::Standing;
 use crate::flow::upload::Upload;
 use crate::io::{Check, CloseReason, Event, Failure, Output, Signer};
-use crate::limits::{BROADCASTS_MAX, OPEN_PIECES_BYTES_MAX};
+use crate::limits::{BROADCASTS_MAX, OPEN_PIECES_BYTES_MAX, OPEN_PIECES_BYTES_MIN, held_bytes};
 use crate::time::Time;
 use crate::units::{BroadcastId, ByteRange, LinkId, PieceIndex, Signature};
 use crate::wire::codec::Writer;
@@ -70,11 +70,14 @@ impl Node {
         }
     }
 
-    /// Broadcasts in progress share the limit of open pieces.
+    /// Broadcasts in progress share the limit of open pieces, or what is left of it beside what is held of all.
     fn share_open_budget(&mut self) {
         let active = self.broadcasts.values().filter(|b| b.phase == Phase::Active).count().max(1) as u64;
+        let descriptors = self.broadcasts.values().map(|broadcast| &broadcast.announcement.descriptor);
+        let held: u64 = descriptors.map(|object| held_bytes(object.piece_count(), object.index_length)).sum();
+        let limit = OPEN_PIECES_BYTES_MAX.saturating_sub(held).max(OPEN_PIECES_BYTES_MIN);
         for broadcast in self.broadcasts.values_mut() {
-            broadcast.swarm_mut().set_open_limit(OPEN_PIECES_BYTES_MAX / active);
+            broadcast.swarm_mut().set_open_limit(limit / active);
         }
     }
 

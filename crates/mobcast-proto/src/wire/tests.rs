@@ -73,7 +73,7 @@ fn batch(hashes: usize, end: bool) -> Batch {
         piece_size: 1 << 20,
         first: PieceIndex(1024),
         previous: Digest([1; 32]),
-        hashes: vec![Digest([2; 32]); hashes],
+        hashes: vec![Digest([2; 32]); hashes].into(),
         end: end.then_some(End { length: 5_000_000_000, object_hash: Digest([3; 32]) }),
     }
 }

@@ -126,7 +126,7 @@ impl Engine {
             PeerIdentity::Joiner => None,
         };
         info!(%link, %address, peer = ?peer, plain, "link up");
-        let queue = Arc::new(LinkQueue::default());
+        let queue = Arc::new(LinkQueue::new(Arc::clone(&self.frames_waiting)));
         let inputs = self.inputs.clone();
         let reader = Reader::new(link, receiver, Arc::clone(&self.pieces), inputs.clone());
         let reader = tokio::spawn(async move {

@@ -32,6 +32,7 @@ use super::clock::Clock;
 use super::dial::Doorway;
 use super::input::Input;
 use super::keys::Keys;
+use super::link::queue::FramesWaiting;
 use super::link::spans::SpanReader;
 use super::link::writer::Shared;
 use super::listen::accept_all;
@@ -86,6 +87,8 @@ pub struct Engine {
     links: BTreeMap<LinkId, OpenLink>,
     /// Links whose frames pile up, to be given up when the core is not in the middle of something.
     congested: Vec<(LinkId, usize)>,
+    /// Bytes of frames that wait on all of them.
+    frames_waiting: FramesWaiting,
     /// Links that say goodbye.
     closing: JoinSet<()>,
     writers: Shared,
@@ -128,6 +131,7 @@ impl Engine {
             dials: BTreeMap::new(),
             links: BTreeMap::new(),
             congested: Vec::new(),
+            frames_waiting: FramesWaiting::default(),
             closing: JoinSet::new(),
             writers,
             pieces: Arc::default(),

@@ -65,7 +65,7 @@ impl Engine {
                 Err(error) => warn!(%error, "the coordinator has handed over a key that is not the authority's"),
             },
             Output::Hashes { broadcast, first, hashes, length } => {
-                self.pieces.add_hashes(broadcast, first, &hashes, length);
+                self.pieces.add_hashes(broadcast, first, hashes, length);
             }
             Output::VerifyPiece { broadcast, piece } => {
                 match self.pieces.take_full(broadcast, piece) {

@@ -1,9 +1,10 @@
 //! What waits to be written on a link. The node's task puts it in and never waits; the link's writer takes it out.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mobcast_proto::limits::{FRAMES_WAITING_BYTES_MAX, LINKS_MAX};
 use mobcast_proto::{BroadcastId, ByteRange, PieceIndex};
 use tokio::sync::Notify;
 
@@ -12,7 +13,10 @@ use crate::driver::store::Store;
 
 /// Control frames that may wait for one peer, bytes. A peer that lets more pile up does not read; those that do are
 /// sent everything within milliseconds.
-const FRAME_BYTES_MAX: usize = 4 << 20;
+const FRAME_BYTES_MAX: usize = 1 << 20;
+/// A peer for which no more than this waits is not given up, however much waits for the others.
+const FRAME_BYTES_MIN: usize = 64 << 10;
+const _: () = assert!(FRAME_BYTES_MIN * LINKS_MAX <= FRAMES_WAITING_BYTES_MAX);
 /// Bytes of frames taken at once: what the channel packs into one write.
 const FRAMES_AT_ONCE_BYTES: usize = 64 << 10;
 
@@ -51,11 +55,15 @@ impl Part {
     }
 }
 
+/// Bytes of control frames that wait on all links of a node.
+pub type FramesWaiting = Arc<AtomicUsize>;
+
 /// The queue of one link.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LinkQueue {
     state: Mutex<State>,
     changed: Notify,
+    node: FramesWaiting,
 }
 
 #[derive(Debug, Default)]
@@ -72,15 +80,23 @@ struct State {
 // ---- The node's side ----
 
 impl LinkQueue {
-    /// Sends a frame, before all payload. Returns the bytes of frames that wait if they are too many.
+    /// An empty queue, whose frames count among those of its node.
+    pub fn new(node: FramesWaiting) -> LinkQueue {
+        LinkQueue { state: Mutex::default(), changed: Notify::new(), node }
+    }
+
+    /// Sends a frame, before all payload. Returns the bytes of frames that wait if they are too many: for this link, or
+    /// for the node's memory and not few.
     pub fn push_frame(&self, frame: Vec<u8>) -> Result<(), usize> {
+        let of_node = self.node.fetch_add(frame.len(), Ordering::Relaxed) + frame.len();
         let mut state = self.lock();
         state.frame_bytes += frame.len();
         state.frames.push_back(frame);
         let waiting = state.frame_bytes;
         drop(state);
         self.changed.notify_one();
-        if waiting > FRAME_BYTES_MAX { Err(waiting) } else { Ok(()) }
+        let is_crowded = of_node > FRAMES_WAITING_BYTES_MAX && waiting > FRAME_BYTES_MIN;
+        if waiting > FRAME_BYTES_MAX || is_crowded { Err(waiting) } else { Ok(()) }
     }
 
     /// Sends a part of a piece, when its turn comes.
@@ -128,6 +144,7 @@ impl LinkQueue {
             taken.push(frame);
         }
         state.frame_bytes -= bytes;
+        self.node.fetch_sub(bytes, Ordering::Relaxed);
         (taken, state.closing && state.frames.is_empty())
     }
 
@@ -150,6 +167,13 @@ impl LinkQueue {
     }
 }
 
+impl Drop for LinkQueue {
+    fn drop(&mut self) {
+        let waiting = self.lock().frame_bytes;
+        self.node.fetch_sub(waiting, Ordering::Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,7 +185,7 @@ mod tests {
 
     #[test]
     fn what_is_begun_is_flagged_and_what_waits_is_removed() {
-        let queue = LinkQueue::default();
+        let queue = LinkQueue::new(FramesWaiting::default());
         [1, 1, 2].into_iter().for_each(|piece| queue.push_part(part(piece)));
         let begun = queue.begin_part().expect("three wait");
         assert_eq!(queue.cancel(BroadcastId::default(), PieceIndex(1)), 1);
@@ -173,12 +197,25 @@ mod tests {
 
     #[test]
     fn frames_leave_in_order_and_a_peer_that_does_not_read_is_noticed() {
-        let queue = LinkQueue::default();
+        let queue = LinkQueue::new(FramesWaiting::default());
         queue.push_frame(vec![1]).expect("room");
         queue.push_frame(vec![2]).expect("room");
         queue.close();
         assert_eq!(queue.take_frames(), (vec![vec![1], vec![2]], true));
         let full = (0..100).map(|_| queue.push_frame(vec![0; 64 << 10])).find_map(Result::err);
         assert!(full.is_some_and(|bytes| bytes > FRAME_BYTES_MAX));
+    }
+
+    #[test]
+    fn peers_that_do_not_read_share_the_memory_of_their_node() {
+        let node = FramesWaiting::default();
+        let queues: Vec<LinkQueue> = (0..LINKS_MAX).map(|_| LinkQueue::new(Arc::clone(&node))).collect();
+        let fill = |queue: &LinkQueue| (0..100).map(|_| queue.push_frame(vec![0; 64 << 10])).find_map(Result::err);
+        let given_up: Vec<usize> = queues.iter().filter_map(fill).collect();
+        assert_eq!(given_up.len(), LINKS_MAX);
+        assert!(given_up.iter().all(|&bytes| bytes > FRAME_BYTES_MIN));
+        assert!(given_up.last().is_some_and(|&bytes| bytes <= FRAME_BYTES_MIN + (128 << 10)), "{given_up:?}");
+        drop(queues);
+        assert_eq!(node.load(Ordering::Relaxed), 0);
     }
 }

@@ -18,6 +18,7 @@ use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::attributes::Restorer;
+use super::early::EarlyContents;
 use super::index::IndexBuffer;
 use super::target::TreeDestination;
 use super::{Finished, Sink, SinkOptions};
@@ -52,9 +53,8 @@ pub(super) struct DirectorySink {
 struct Collecting {
     index: IndexBuffer,
     index_received: u64,
-    /// Contents that came before the index was complete: their offset within the contents, and the bytes. Usually
-    /// the rest of the index' last piece.
-    early: Vec<(u64, Vec<u8>)>,
+    /// Contents that came before the index was complete.
+    early: EarlyContents,
     early_bytes: u64,
 }
 
@@ -138,6 +138,7 @@ impl DirectorySink {
         let needed = if descriptor.meta.sparse { 0 } else { content_length };
         check_space(destination.parent(), &path, needed, 1)?;
         let index = IndexBuffer::create(index_length, &options.spool_dir)?;
+        let early = EarlyContents::new(options.spool_dir.clone());
         let partial = partial_name(destination.name());
         let cannot = |error| StoreError::io("create the partial directory of", &path, error);
         fs::mkdirat(destination.parent(), &partial, Mode::RWXU).map_err(cannot)?;
@@ -152,7 +153,7 @@ impl DirectorySink {
             staging: View::new(staging.into()),
             index_length,
             content_length,
-            collecting: Mutex::new(Collecting { index, index_received: 0, early: Vec::new(), early_bytes: 0 }),
+            collecting: Mutex::new(Collecting { index, index_received: 0, early, early_bytes: 0 }),
             received: OnceLock::new(),
             restorer: Restorer::new(options.preserve),
             phase: RwLock::new(Phase::Partial),
@@ -198,7 +199,7 @@ impl DirectorySink {
             if collecting.early_bytes > OPEN_PIECES_BYTES_MAX {
                 return Err(StoreError::IndexLate { bytes: collecting.early_bytes });
             }
-            collecting.early.push((content_offset, contents.to_owned()));
+            collecting.early.add(content_offset, contents)?;
         }
         if collecting.index_received >= self.index_length { self.begin(&mut collecting) } else { Ok(()) }
     }
@@ -215,14 +216,14 @@ impl DirectorySink {
                 self.make_directory(&received.tree, entry, what)?;
             }
         }
-        for (content_offset, contents) in &collecting.early {
-            self.write_contents(&received, *content_offset, contents)?;
-        }
+        collecting
+            .early
+            .for_each(|content_offset, contents| self.write_contents(&received, content_offset, contents))?;
         // Set before the early contents are given up: a reader always finds them in one of the two.
         if self.received.set(received).is_err() {
             unreachable!("the index becomes complete once, under the lock");
         }
-        collecting.early = Vec::new();
+        collecting.early = EarlyContents::new(PathBuf::new());
         Ok(())
     }
 
@@ -294,7 +295,7 @@ impl DirectorySink {
                 drop(collecting);
                 return self.read_contents(content_offset, buf);
             }
-            return collecting.read_early(content_offset, buf);
+            return collecting.early.read_at(content_offset, buf);
         };
         for segment in received.tree.segments(content_offset..content_offset + buf.len() as u64) {
             let at = (segment.content_offset - content_offset) as usize;
@@ -410,25 +411,6 @@ impl DirectorySink {
     fn remove_partial(&self) {
         // Nothing can be done if it fails: the name itself says what the directory is.
         let _ = remove_tree(self.destination.parent(), &self.partial);
-    }
-}
-
-impl Collecting {
-    /// Contents that came early, by the ranges in which they came.
-    fn read_early(&self, content_offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
-        let end = content_offset + buf.len() as u64;
-        let range =
-            self.early.iter().find(|(start, data)| *start <= content_offset && end <= start + data.len() as u64);
-        let Some((start, data)) = range else {
-            return if buf.is_empty() {
-                Ok(())
-            } else {
-                Err(StoreError::OutOfRange { offset: content_offset, end, length: self.early_bytes })
-            };
-        };
-        let at = (content_offset - start) as usize;
-        buf.copy_from_slice(&data[at..at + buf.len()]);
-        Ok(())
     }
 }
 

@@ -7,9 +7,8 @@ use mobcast_proto::content::tree::{Tree, TreeDecoder};
 use crate::store::StoreError;
 use crate::store::spool::Spool;
 
-/// Largest index held in memory, bytes: the buffers' share of a node's memory (see `NODE_MEMORY_BYTES_MAX`). It has
-/// the entries of some 500,000 files.
-const MEMORY_BYTES_MAX: u64 = 16 << 20;
+/// Largest index held in memory, bytes: it has the entries of some 30,000 files.
+const MEMORY_BYTES_MAX: u64 = 1 << 20;
 /// Bytes decoded at once from a spool.
 const STEP: u64 = 1 << 20;
 

@@ -31,6 +31,7 @@ use super::{StoreError, default_spool_dir};
 
 mod attributes;
 mod directory;
+mod early;
 mod file;
 mod index;
 mod memory;
