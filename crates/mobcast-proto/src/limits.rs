@@ -43,7 +43,7 @@ const HAVE_SETS_BYTES: u64 = LINKS_MAX as u64 * PIECES_MAX as u64 / 8;
 /// The program, its threads and all that is small.
 const PROGRAM_BYTES: u64 = 8 * MIB;
 /// Resident memory of a node, by the sum below. Two things are not in it: beyond 240,000 entries, the tree of a directory
-/// takes some 100 bytes for each; and the coordinator keeps some 200 bytes for each member.
+/// takes some 100 bytes for each; and the coordinator keeps a few hundred bytes for each member.
 pub const NODE_MEMORY_BYTES_MAX: u64 = 96 * MIB;
 const _: () = assert!(
     OPEN_PIECES_BYTES_MAX

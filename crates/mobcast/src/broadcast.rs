@@ -281,6 +281,7 @@ impl Broadcast {
             bytes,
             seconds,
             throughput_mb_s: if seconds > 0.0 { bytes as f64 / 1e6 / seconds } else { 0.0 },
+            source_may_leave_seconds: transfer.may_leave().map(|time| time.as_secs_f64()),
             strategy: transfer.descriptor.strategy.clone(),
             pieces: stats.total().unwrap_or_else(|| stats.pieces()),
             piece_size: transfer.descriptor.piece_size,

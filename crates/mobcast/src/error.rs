@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use mobcast_net::store::StoreError;
 use mobcast_net::tls::IdentityError;
+use mobcast_proto::limits::NAME_BYTES_MAX;
 
 /// Why a group or a broadcast failed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -43,6 +44,14 @@ pub enum Error {
     /// The source cannot be read or changed meanwhile, or the sink cannot be written.
     #[error("{0}")]
     Store(Arc<StoreError>),
+    /// The name of the node or of its cluster is none that the protocol takes.
+    #[error("{what} {name:?} is no name: give it 1 to {NAME_BYTES_MAX} bytes without control characters")]
+    Name {
+        /// Of what.
+        what: &'static str,
+        /// What was asked for.
+        name: String,
+    },
     /// There is no such strategy.
     #[error("there is no strategy {name:?}; choose one of: {known}")]
     UnknownStrategy {
@@ -100,6 +109,7 @@ impl Error {
             Error::Store(_)
             | Error::Address(_)
             | Error::Identity(_)
+            | Error::Name { .. }
             | Error::UnknownStrategy { .. }
             | Error::PieceSize { .. }
             | Error::Busy

@@ -58,6 +58,7 @@ pub(crate) struct Inner {
 impl Group {
     /// Founds a group, of which this node is the coordinator.
     pub async fn create(options: GroupOptions) -> Result<Group, Error> {
+        options.check()?;
         let (state, offers) = GroupState::new(options.name.clone(), true);
         let (driver, ticket) = Driver::found(driver_options(&options), options.expires, Arc::clone(&state) as _)?;
         let group = Group::new(driver, state, options, Some(ticket), offers);
@@ -67,6 +68,7 @@ impl Group {
 
     /// Joins the group of `ticket`. An attempt that does not reach the coordinator is repeated until `wait` is over.
     pub async fn join(ticket: &Ticket, options: GroupOptions, wait: Duration) -> Result<Group, Error> {
+        options.check()?;
         let (state, offers) = GroupState::new(options.name.clone(), false);
         let driver = Driver::join(ticket, driver_options(&options), Arc::clone(&state) as _)?;
         let group = Group::new(driver, state, options, None, offers);

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 pub use mobcast_net::driver::DEFAULT_PORT;
 use mobcast_net::store::default_spool_dir;
+use mobcast_proto::limits::NAME_BYTES_MAX;
+
+use crate::Error;
 
 /// How long a ticket admits, unless told otherwise.
 const EXPIRES: Duration = Duration::from_secs(24 * 3600);
@@ -13,9 +16,9 @@ const EXPIRES: Duration = Duration::from_secs(24 * 3600);
 /// How a process takes part in a group.
 #[derive(Clone, Debug)]
 pub struct GroupOptions {
-    /// What the node calls itself in reports. Default: the host's name.
+    /// What the node calls itself in reports, 1 to 255 bytes without control characters. Default: the host's name.
     pub name: String,
-    /// The cluster that it belongs to; by default it is found by measuring round-trip times.
+    /// The cluster that it belongs to, named likewise; by default it is found by measuring round-trip times.
     pub cluster: Option<String>,
     /// Where it listens; port 0 takes a free one. By default the founder takes port [`DEFAULT_PORT`] (or a free one, if
     /// that is taken) of all addresses, and a joiner a free port of the address by which it reaches the coordinator.
@@ -32,6 +35,19 @@ pub struct GroupOptions {
     pub max_rate_bytes_per_s: Option<u64>,
     /// Directory for unnamed temporary files: streams, and objects that are only verified or written to a pipe.
     pub spool_dir: PathBuf,
+}
+
+impl GroupOptions {
+    /// Refuses what others could not be told.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let named = [("the node", Some(&self.name)), ("the cluster", self.cluster.as_ref())];
+        for (what, name) in named.into_iter().filter_map(|(what, name)| Some((what, name?))) {
+            if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+                return Err(Error::Name { what, name: name.clone() });
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Default for GroupOptions {
@@ -79,4 +95,22 @@ pub struct SinkOptions {
     pub force: bool,
     /// Keep set-uid, set-gid and sticky bits, and, when run as root, the numeric owners within a directory.
     pub preserve: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_could_not_travel_are_refused() {
+        let check = |name: &str, cluster: Option<&str>| {
+            let cluster = cluster.map(str::to_owned);
+            GroupOptions { name: name.into(), cluster, ..GroupOptions::default() }.check().map_err(|e| e.to_string())
+        };
+        assert_eq!((GroupOptions::default().check().is_ok(), check("é", Some("rack 1"))), (true, Ok(())));
+        for (name, cluster) in [("", None), ("a\nb", None), (&*"x".repeat(256), None), ("a", Some(""))] {
+            let error = check(name, cluster).expect_err("it is no name");
+            assert!(error.contains("is no name: give it 1 to 255 bytes"), "{error}");
+        }
+    }
 }

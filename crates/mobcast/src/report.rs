@@ -16,6 +16,10 @@ pub struct Report {
     pub seconds: f64,
     /// Bytes divided by seconds, in 10^6 bytes per second.
     pub throughput_mb_s: f64,
+    /// At the coordinator: seconds from the start of the broadcast until every piece was receipted by two holders outside
+    /// the root, or by all receivers where there are fewer. Left out while that is not so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_may_leave_seconds: Option<f64>,
     /// Name of the strategy.
     pub strategy: String,
     /// Pieces of the object.

@@ -224,7 +224,12 @@ impl GroupState {
                 }
                 self.tell(GroupEvent::MemberLost { node, name });
             }
-            Event::RootMayLeave { broadcast } => self.tell(GroupEvent::RootMayLeave { broadcast }),
+            Event::RootMayLeave { broadcast } => {
+                if let Some(transfer) = self.transfer(broadcast) {
+                    transfer.set_may_leave();
+                }
+                self.tell(GroupEvent::RootMayLeave { broadcast });
+            }
             Event::PeerDropped { node, reason } => {
                 self.tell(GroupEvent::PeerDropped { node, reason: reason.to_string() });
             }

@@ -54,6 +54,8 @@ pub struct Transfer {
 #[derive(Debug, Default)]
 struct Inner {
     ended: Option<Instant>,
+    /// When the source could be spared.
+    may_leave: Option<Instant>,
     /// What the driver said of a failure before the core did.
     cause: Option<Error>,
     nodes: BTreeMap<NodeId, NodeEntry>,
@@ -73,6 +75,16 @@ impl Transfer {
     /// Time since the start, until the end.
     pub fn elapsed(&self) -> Duration {
         self.lock().ended.unwrap_or_else(Instant::now) - self.started
+    }
+
+    /// Its source can be spared from here on.
+    pub fn set_may_leave(&self) {
+        self.lock().may_leave.get_or_insert_with(Instant::now);
+    }
+
+    /// Time from the start until its source could be spared.
+    pub fn may_leave(&self) -> Option<Duration> {
+        self.lock().may_leave.map(|at| at - self.started)
     }
 
     /// What other nodes say of it.

@@ -54,11 +54,15 @@ impl Screen {
 
     /// Writes a line of words above the bars.
     pub fn say(&mut self, words: &str) {
-        if let Mode::Quiet = self.mode {
-            return;
+        if !matches!(self.mode, Mode::Quiet) {
+            self.signal(words);
         }
+    }
+
+    /// Writes a line that a program waits for, above the bars and also with `--quiet`.
+    pub fn signal(&mut self, line: &str) {
         self.clear();
-        tell(&format!("{words}\n"));
+        tell(&format!("{line}\n"));
     }
 
     /// Shows how far it is, if it is time to; fills in the rate.

@@ -10,7 +10,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use mobcast::{Broadcast, BroadcastOptions, DEFAULT_PORT, EventStream, Group, Progress, STRATEGIES, Source};
+use mobcast::{
+    Broadcast, BroadcastOptions, DEFAULT_PORT, EventStream, Group, GroupEvent, Progress, STRATEGIES, Source,
+};
+use serde_json::json;
 
 use crate::args::{NodeArgs, OutputArgs, piece_size, positive_time};
 use crate::failure::{Failure, Outcome, Status};
@@ -202,7 +205,7 @@ impl<'a> Sending<'a> {
                     is_read = true;
                 }
                 event = events.next(), if has_events => match event {
-                    Some(event) => describe(&event).into_iter().for_each(|words| self.screen.say(&words)),
+                    Some(event) => self.tell(&event),
                     None => has_events = false,
                 },
                 () = interrupt.wait() => {
@@ -218,6 +221,17 @@ impl<'a> Sending<'a> {
             {
                 return verdict;
             }
+        }
+    }
+
+    /// What happens in the group: a line for the person, or, where a script has to act on it, one of JSON.
+    fn tell(&mut self, event: &GroupEvent) {
+        match event {
+            GroupEvent::RootMayLeave { .. } if self.args.output.json => {
+                let seconds = self.broadcast.progress().elapsed.as_secs_f64();
+                self.screen.signal(&json!({ "event": "source_may_leave", "seconds": seconds }).to_string());
+            }
+            event => describe(event).into_iter().for_each(|words| self.screen.say(&words)),
         }
     }
 
