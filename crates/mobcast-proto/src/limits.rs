@@ -17,8 +17,9 @@ pub const OBJECT_BYTES_MAX: u64 = PIECES_MAX as u64 * PIECE_SIZE_MAX as u64;
 
 /// Largest control frame, bytes, header included: what a reader buffers before it knows what it reads.
 pub const FRAME_BYTES_MAX: usize = 64 << 10;
-/// Largest chunk of payload behind one header, bytes. On a slow link it is less: [`CHUNK_TIME`].
-pub const CHUNK_BYTES_MAX: u32 = 64 << 10;
+/// Largest chunk of payload behind one header, bytes: what a chunk costs beside its bytes (header, record, system
+/// calls) then is a few microseconds in a hundred. On a slow link it is less: [`CHUNK_TIME`].
+pub const CHUNK_BYTES_MAX: u32 = 256 << 10;
 /// Smallest chunk of payload, bytes, so that headers stay below one percent on the slowest links.
 pub const CHUNK_BYTES_MIN: u32 = 4 << 10;
 /// A chunk takes its link no longer than this, so that a control frame never waits behind a piece.

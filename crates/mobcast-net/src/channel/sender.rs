@@ -3,22 +3,32 @@
 //! Each call seals into one reused buffer and hands it to the kernel; a caller that sends a chunk at a time lets a
 //! control frame wait for one chunk at most. A call that is dropped half-way is completed by the next one, except a
 //! plain chunk, whose bytes belong to the caller: then the channel is of no more use.
+//!
+//! Plain chunks leave from where they are: from the caller's memory, or, as references to the pages of a file, from a
+//! pipe that the caller has filled.
 
 use std::fmt;
 use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use mobcast_proto::limits::{CHUNK_BYTES_MAX, FRAME_BYTES_MAX};
 use mobcast_proto::wire::payload::{PAYLOAD_HEADER_BYTES, PAYLOAD_TYPE, PayloadHeader};
-use tokio::io::AsyncWriteExt;
+use rustix::net::SendFlags;
+use rustix::pipe::SpliceFlags;
+use tokio::io::{AsyncWriteExt, Interest};
+use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
 
 use super::record::{RECORDS_PER_KEY_MAX, Sealer, content};
 use super::rekey::{KEY_UPDATE_MESSAGE, Rekeying};
-use super::{ChannelError, Counters, WELCOME_TYPE};
+use super::{ChannelError, Counters, LENGTH_BYTES, WELCOME_TYPE};
 
-/// Frames are sealed up to this many bytes before they are written. With one more frame, it bounds the buffer.
-const GATHER_BYTES: usize = CHUNK_BYTES_MAX as usize;
+/// Frames and chunks are sealed up to this many bytes before they are written: they are still in the processor's cache
+/// then. With one more frame, it bounds the buffer.
+const GATHER_BYTES: usize = 64 << 10;
+/// What stands before a chunk.
+const ITEM_HEADER_BYTES: usize = LENGTH_BYTES + PAYLOAD_HEADER_BYTES;
 /// Level "warning" (which nobody reads in TLS 1.3), close_notify.
 const CLOSE_NOTIFY: [u8; 2] = [1, 0];
 
@@ -104,24 +114,74 @@ impl Sender {
     /// If `payload` is not what the header says.
     pub async fn send_payload(&mut self, header: &PayloadHeader, payload: &[u8]) -> Result<(), ChannelError> {
         assert_eq!(payload.len(), header.range.len() as usize, "the payload is the header's range");
-        assert!((1..=CHUNK_BYTES_MAX as usize).contains(&payload.len()), "a chunk of {} bytes", payload.len());
-        self.begin().await?;
-        self.update_key_when_due()?;
-        let mut packer = self.sealer.pack(&mut self.out);
-        packer.push(&(PAYLOAD_HEADER_BYTES as u32).to_be_bytes());
-        packer.push(&header.encode());
+        self.begin_payload(header).await?;
         if header.plain {
-            packer.finish();
+            self.pack_header(header, &[]);
             self.state = State::Plain;
             self.flush_with(payload).await?;
             self.state = State::Open;
         } else {
-            packer.push(payload);
-            packer.finish();
+            // Header and bytes of each step fill whole records.
+            let (first, rest) = payload.split_at(payload.len().min(GATHER_BYTES - ITEM_HEADER_BYTES));
+            self.pack_header(header, first);
             self.flush().await?;
+            for step in rest.chunks(GATHER_BYTES) {
+                let mut packer = self.sealer.pack(&mut self.out);
+                packer.push(step);
+                packer.finish();
+                self.flush().await?;
+            }
         }
         self.counters.add_payload_sent(payload.len());
         Ok(())
+    }
+
+    /// Sends one plain chunk, whose bytes are the next ones in the pipe, without copying them.
+    ///
+    /// # Panics
+    /// If the header is not that of a plain chunk.
+    pub async fn send_piped(&mut self, header: &PayloadHeader, pipe: BorrowedFd<'_>) -> Result<(), ChannelError> {
+        assert!(header.plain, "what is sealed has to be copied");
+        self.begin_payload(header).await?;
+        self.pack_header(header, &[]);
+        self.state = State::Plain;
+        while self.written < self.out.len() {
+            // Not alone: header and chunk share segments.
+            let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
+            let unsent = &self.out[self.written..];
+            let written =
+                when_writable(self.stream.as_ref(), |stream| rustix::net::send(stream, unsent, flags)).await?;
+            self.advance(written)?;
+        }
+        self.out.clear();
+        self.written = 0;
+        let mut left = header.range.len() as usize;
+        while left > 0 {
+            let splice =
+                |stream: &TcpStream| rustix::pipe::splice(pipe, None, stream, None, left, SpliceFlags::NONBLOCK);
+            let written = when_writable(self.stream.as_ref(), splice).await?;
+            self.advance(written)?;
+            left -= written;
+        }
+        self.written = 0;
+        self.state = State::Open;
+        self.counters.add_payload_sent(header.range.len() as usize);
+        Ok(())
+    }
+
+    async fn begin_payload(&mut self, header: &PayloadHeader) -> Result<(), ChannelError> {
+        assert!((1..=CHUNK_BYTES_MAX).contains(&header.range.len()), "a chunk of {} bytes", header.range.len());
+        self.begin().await?;
+        self.update_key_when_due()
+    }
+
+    /// Seals a payload header and what is to follow it in its records.
+    fn pack_header(&mut self, header: &PayloadHeader, payload: &[u8]) {
+        let mut packer = self.sealer.pack(&mut self.out);
+        packer.push(&(PAYLOAD_HEADER_BYTES as u32).to_be_bytes());
+        packer.push(&header.encode());
+        packer.push(payload);
+        packer.finish();
     }
 
     /// Says that nothing follows, and closes the sending direction. The peer's [`super::Receiver`] sees a clean end.
@@ -189,6 +249,14 @@ impl Sender {
         self.counters.add_sent(written);
         Ok(())
     }
+}
+
+/// Makes a system call that does not wait, and waits where it would have.
+async fn when_writable(
+    stream: &TcpStream,
+    mut call: impl FnMut(&TcpStream) -> rustix::io::Result<usize>,
+) -> io::Result<usize> {
+    stream.async_io(Interest::WRITABLE, || Ok(call(stream)?)).await
 }
 
 impl fmt::Debug for Sender {

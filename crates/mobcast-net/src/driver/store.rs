@@ -1,5 +1,6 @@
 //! Where a broadcast's bytes are read to serve peers: the root's source, or a receiver's sink.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use crate::store::{ObjectSink, ObjectSource, StoreError};
@@ -19,6 +20,14 @@ impl Store {
         match self {
             Store::Source(source) => source.read_at(offset, buf),
             Store::Sink(sink) => sink.read_at(offset, buf),
+        }
+    }
+
+    /// The file that holds exactly the object's bytes, if there is one.
+    pub fn file(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Store::Source(source) => source.file(),
+            Store::Sink(sink) => sink.file(),
         }
     }
 

@@ -6,8 +6,10 @@
 //! | [`queue`] | what waits to be written, shared with the node's task |
 //! | [`reader`] | frames to the core, payload to its place |
 //! | [`writer`] | frames first, then payload a chunk at a time |
+//! | [`pipe`] | pages of a file on their way to a socket |
 //! | [`spans`] | payload read ahead from the store |
 
+pub mod pipe;
 pub mod queue;
 pub mod reader;
 pub mod spans;

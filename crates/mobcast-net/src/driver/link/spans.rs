@@ -1,11 +1,12 @@
 //! Payload on its way from the store to a link: read by threads that may block, a span ahead of what is being sent.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mobcast_proto::ByteRange;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use super::pipe::Pipe;
 use super::queue::{LinkQueue, Part};
 use crate::driver::workers::Workers;
 use crate::store::StoreError;
@@ -16,62 +17,131 @@ pub const SPAN_BYTES: u32 = 256 << 10;
 const SPANS_AHEAD: usize = 16;
 /// Spans of one link at a time: one being sent, the others being read.
 const SPANS_PER_LINK: usize = 3;
-/// Buffers kept for the next span.
-const BUFFERS_KEPT: usize = 32;
+/// Buffers, and as many pipes, kept for the next span.
+const KEPT: usize = 32;
+/// Spans are passed on as pages of a file only where they begin one.
+const PAGE_BYTES: u64 = 4096;
 
 /// Reads spans for all links of a node.
 #[derive(Debug)]
 pub struct SpanReader {
     workers: Arc<Workers>,
     ahead: Arc<Semaphore>,
-    buffers: Arc<Mutex<Vec<Vec<u8>>>>,
+    kept: Arc<Kept>,
+}
+
+/// What carried spans and is empty.
+#[derive(Debug, Default)]
+struct Kept {
+    buffers: Mutex<Vec<Vec<u8>>>,
+    pipes: Mutex<Vec<Pipe>>,
 }
 
 impl SpanReader {
     /// Reads on these threads.
     pub fn new(workers: Arc<Workers>) -> SpanReader {
-        SpanReader { workers, ahead: Arc::new(Semaphore::new(SPANS_AHEAD)), buffers: Arc::default() }
+        SpanReader { workers, ahead: Arc::new(Semaphore::new(SPANS_AHEAD)), kept: Arc::default() }
     }
 
-    fn read(&self, part: &Arc<Part>, range: ByteRange) -> oneshot::Receiver<Result<SpanData, StoreError>> {
+    fn read(&self, part: &Arc<Part>, range: ByteRange, plain: bool) -> oneshot::Receiver<Result<SpanData, StoreError>> {
         let (sender, receiver) = oneshot::channel();
-        let (part, buffers) = (Arc::clone(part), Arc::clone(&self.buffers));
+        let (part, kept) = (Arc::clone(part), Arc::clone(&self.kept));
         self.workers.run(move || {
             // Nobody waits for it any more: the link is gone.
             if sender.is_closed() {
                 return;
             }
-            let kept = buffers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let bytes = kept.unwrap_or_else(|| vec![0; SPAN_BYTES as usize]);
-            let mut data = SpanData { bytes, len: range.len() as usize, buffers };
-            let offset = part.piece_offset + u64::from(range.start);
-            let result = part.store.read_at(offset, &mut data.bytes[..data.len]);
-            let _ = sender.send(result.map(|()| data));
+            let piped = if plain { kept.pipe(&part, range) } else { None };
+            let data = match piped {
+                Some(piped) => Ok(SpanData::Piped(piped)),
+                None => kept.copy(&part, range).map(SpanData::Copied),
+            };
+            let _ = sender.send(data);
         });
         receiver
     }
 }
 
-/// The bytes of a span, in a buffer that goes back when they are sent.
-#[derive(Debug)]
-pub struct SpanData {
-    bytes: Vec<u8>,
-    len: usize,
-    buffers: Arc<Mutex<Vec<Vec<u8>>>>,
+impl Kept {
+    fn copy(self: Arc<Kept>, part: &Part, range: ByteRange) -> Result<Copied, StoreError> {
+        let bytes = lock(&self.buffers).pop().unwrap_or_else(|| vec![0; SPAN_BYTES as usize]);
+        let mut copied = Copied { bytes, len: range.len() as usize, kept: self };
+        part.store.read_at(part.piece_offset + u64::from(range.start), &mut copied.bytes[..copied.len])?;
+        Ok(copied)
+    }
+
+    /// The pages of a span, where it is of a file. None if the system does not give them like this; if that is because
+    /// they cannot be read, reading them says why.
+    fn pipe(self: &Arc<Kept>, part: &Part, range: ByteRange) -> Option<Piped> {
+        let offset = part.piece_offset + u64::from(range.start);
+        let file = part.store.file().filter(|_| offset.is_multiple_of(PAGE_BYTES))?;
+        let kept = lock(&self.pipes).pop();
+        let pipe = kept.or_else(|| Pipe::new(SPAN_BYTES as usize).ok());
+        let mut piped = Piped { pipe, kept: Arc::clone(self) };
+        piped.pipe.as_mut()?.fill(file, offset, range.len() as usize).ok()?;
+        Some(piped)
+    }
 }
 
-impl SpanData {
+fn lock<T>(kept: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The bytes of a span.
+#[derive(Debug)]
+pub enum SpanData {
+    /// In memory.
+    Copied(Copied),
+    /// As pages of the file that they are in, for a link whose payload travels in the clear.
+    Piped(Piped),
+}
+
+/// The bytes of a span, in a buffer that goes back when they are sent.
+#[derive(Debug)]
+pub struct Copied {
+    bytes: Vec<u8>,
+    len: usize,
+    kept: Arc<Kept>,
+}
+
+impl Copied {
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }
 
-impl Drop for SpanData {
+impl Drop for Copied {
     fn drop(&mut self) {
-        let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
-        if buffers.len() < BUFFERS_KEPT {
+        let mut buffers = lock(&self.kept.buffers);
+        if buffers.len() < KEPT {
             buffers.push(std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
+/// The pages of a span, in a pipe that goes back when they are sent.
+#[derive(Debug)]
+pub struct Piped {
+    pipe: Option<Pipe>,
+    kept: Arc<Kept>,
+}
+
+impl Piped {
+    /// The pipe.
+    pub fn pipe_mut(&mut self) -> &mut Pipe {
+        self.pipe.as_mut().expect("it is taken when this is dropped")
+    }
+}
+
+impl Drop for Piped {
+    fn drop(&mut self) {
+        let mut pipes = lock(&self.kept.pipes);
+        // One that was not read to its end holds what nobody wants.
+        if pipes.len() < KEPT
+            && let Some(pipe) = self.pipe.take().filter(|pipe| pipe.held() == 0)
+        {
+            pipes.push(pipe);
         }
     }
 }
@@ -95,6 +165,8 @@ pub struct Span {
 #[derive(Debug)]
 pub struct SpanQueue {
     reader: Arc<SpanReader>,
+    /// Whether payload leaves in the clear.
+    plain: bool,
     spans: VecDeque<Span>,
     /// The part that is being cut into spans, and where its next one begins.
     cutting: Option<(Arc<Part>, u32)>,
@@ -102,8 +174,8 @@ pub struct SpanQueue {
 
 impl SpanQueue {
     /// The spans of a link that has sent nothing.
-    pub fn new(reader: Arc<SpanReader>) -> SpanQueue {
-        SpanQueue { reader, spans: VecDeque::new(), cutting: None }
+    pub fn new(reader: Arc<SpanReader>, plain: bool) -> SpanQueue {
+        SpanQueue { reader, plain, spans: VecDeque::new(), cutting: None }
     }
 
     /// Has spans read as far ahead as is permitted. `busy` says that one is being sent.
@@ -122,7 +194,7 @@ impl SpanQueue {
             };
             let range = ByteRange { start, end: part.range.end.min(start + SPAN_BYTES) };
             let last = range.end == part.range.end || part.is_cancelled();
-            let data = self.reader.read(&part, range);
+            let data = self.reader.read(&part, range, self.plain);
             if !last {
                 self.cutting = Some((Arc::clone(&part), range.end));
             }

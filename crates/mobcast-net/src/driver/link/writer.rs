@@ -64,7 +64,7 @@ enum Wake {
 impl Writer {
     /// For a link whose channel is open. `plain` if payload goes in the clear.
     pub fn new(link: LinkId, sender: Sender, queue: Arc<LinkQueue>, shared: Shared, plain: bool) -> Writer {
-        let spans = SpanQueue::new(Arc::clone(&shared.spans));
+        let spans = SpanQueue::new(Arc::clone(&shared.spans), plain);
         Writer { link, sender, queue, shared, plain, spans, sending: None, pacer: Pacer::default() }
     }
 
@@ -140,8 +140,17 @@ impl Writer {
         let (broadcast, piece) = (sending.part.broadcast, sending.part.piece);
         let range = ByteRange { start, end: start + bytes };
         let header = PayloadHeader { broadcast, piece, range, plain: self.plain };
-        let from = sending.sent as usize;
-        self.sender.send_payload(&header, &sending.data.bytes()[from..from + bytes as usize]).await?;
+        match &mut sending.data {
+            SpanData::Copied(data) => {
+                let from = sending.sent as usize;
+                self.sender.send_payload(&header, &data.bytes()[from..from + bytes as usize]).await?;
+            }
+            SpanData::Piped(data) => {
+                let pipe = data.pipe_mut();
+                self.sender.send_piped(&header, pipe.reader()).await?;
+                pipe.took(bytes as usize);
+            }
+        }
         trace!(link = %self.link, %broadcast, %piece, start, bytes, "sent");
         self.pacer.sent(bytes, now.elapsed());
         sending.part.stats.add_out(u64::from(bytes));

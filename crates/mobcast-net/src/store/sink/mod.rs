@@ -20,6 +20,7 @@
 //! without force, and the same command run twice never puts a tree into its own copy.
 
 use std::io::Write;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -97,6 +98,9 @@ trait Sink: Send + Sync {
     fn finish(&self, length: u64) -> Result<Finished, StoreError>;
     /// Nothing partial may be left; never called after a successful `finish`.
     fn abandon(&self);
+    fn file(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
     fn drain_ready(&self) -> Result<u64, StoreError> {
         Ok(0)
     }
@@ -173,6 +177,11 @@ impl ObjectSink {
     pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         self.check_range(offset, buf.len())?;
         self.sink.read_at(offset, buf)
+    }
+
+    /// The file that holds what was written at the object's offsets; none for anything but a file or block device.
+    pub fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.sink.file()
     }
 
     /// Writes out what has arrived without a gap, if the sink is a pipe; a no-op for others. Blocks as long as the

@@ -4,6 +4,7 @@
 //! [`ObjectSource::check_unchanged`]. Left to others: cutting into pieces, hashing, signing.
 
 use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -135,6 +136,14 @@ impl ObjectSource {
                 Ok(())
             }
             Data::Stream(spool) => spool.read_at(offset, buf),
+        }
+    }
+
+    /// The file or block device that holds the object's bytes at the object's offsets; none for anything else.
+    pub fn file(&self) -> Option<BorrowedFd<'_>> {
+        match &self.data {
+            Data::File(file) => Some(file.file.as_fd()),
+            Data::Directory(_) | Data::Bytes(_) | Data::Synthetic { .. } | Data::Stream(_) => None,
         }
     }
 
