@@ -14,6 +14,8 @@ pub const CONTENTS_BYTES_MAX: usize = 1 << 14;
 pub const CIPHERTEXT_BYTES_MAX: usize = CONTENTS_BYTES_MAX + 256;
 /// Header, type byte and tag: what a record adds to its contents.
 pub const OVERHEAD_BYTES: usize = HEADER_BYTES + 1 + TAG_BYTES;
+/// A record that is full.
+pub const RECORD_BYTES_FULL: usize = CONTENTS_BYTES_MAX + OVERHEAD_BYTES;
 /// Records that one key may seal. AES-GCM keeps its promises up to 2^24.5 full records (section 5.5).
 pub const RECORDS_PER_KEY_MAX: u64 = 1 << 24;
 
@@ -89,15 +91,28 @@ impl Sealer {
 
     /// Seals what stands in `out` behind a header begun at `start`.
     fn finish(&mut self, out: &mut Vec<u8>, start: usize, content_type: u8) {
-        out.push(content_type);
-        let body = start + HEADER_BYTES;
-        let length = (out.len() - body + TAG_BYTES) as u16;
-        let header = header(length);
-        out[start..body].copy_from_slice(&header);
-        let nonce = self.0.next_nonce();
-        let tag = self.0.key.seal_in_place_separate_tag(nonce, Aad::from(header), &mut out[body..]);
-        out.extend_from_slice(tag.expect("a record is shorter than any limit of the cipher").as_ref());
+        out.extend_from_slice(&[0; 1 + TAG_BYTES]);
+        self.seal_record(&mut out[start..], content_type);
     }
+
+    /// Seals a record whose contents are in their place: see [`contents_mut`].
+    pub fn seal_record(&mut self, record: &mut [u8], content_type: u8) {
+        assert!((OVERHEAD_BYTES..=RECORD_BYTES_FULL).contains(&record.len()), "a record of {} bytes", record.len());
+        let (header_space, rest) = record.split_at_mut(HEADER_BYTES);
+        let header = header(rest.len() as u16);
+        header_space.copy_from_slice(&header);
+        let (inner, tag_space) = rest.split_at_mut(rest.len() - TAG_BYTES);
+        *inner.last_mut().expect("a record has its type") = content_type;
+        let nonce = self.0.next_nonce();
+        let tag = self.0.key.seal_in_place_separate_tag(nonce, Aad::from(header), inner);
+        tag_space.copy_from_slice(tag.expect("a record is shorter than any limit of the cipher").as_ref());
+    }
+}
+
+/// Where the contents of a record stand in it.
+pub fn contents_mut(record: &mut [u8]) -> &mut [u8] {
+    let end = record.len() - (OVERHEAD_BYTES - HEADER_BYTES);
+    &mut record[HEADER_BYTES..end]
 }
 
 fn header(length: u16) -> [u8; HEADER_BYTES] {

@@ -2,13 +2,13 @@
 //!
 //! Each call seals into one reused buffer and hands it to the kernel; a caller that sends a chunk at a time lets a
 //! control frame wait for one chunk at most. A call that is dropped half-way is completed by the next one, except a
-//! plain chunk, whose bytes belong to the caller: then the channel is of no more use.
+//! chunk that is not copied into that buffer: then the channel is of no more use.
 //!
 //! Plain chunks leave from where they are: from the caller's memory, or, as references to the pages of a file, from a
-//! pipe that the caller has filled.
+//! pipe that the caller has filled. Sealed chunks are copied to where they are sealed, or read into there by the caller.
 
 use std::fmt;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -20,7 +20,9 @@ use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
 
-use super::record::{RECORDS_PER_KEY_MAX, Sealer, content};
+use super::record::{
+    CONTENTS_BYTES_MAX, OVERHEAD_BYTES, RECORD_BYTES_FULL, RECORDS_PER_KEY_MAX, Sealer, content, contents_mut,
+};
 use super::rekey::{KEY_UPDATE_MESSAGE, Rekeying};
 use super::{ChannelError, Counters, LENGTH_BYTES, WELCOME_TYPE};
 
@@ -42,14 +44,16 @@ pub struct Sender {
     /// Sealed bytes, of which `written` are with the kernel.
     out: Vec<u8>,
     written: usize,
+    /// Room for the records of one chunk that is read into them; made when it is needed.
+    records: Vec<u8>,
     state: State,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// In the middle of a plain chunk; seen from outside only if that call was dropped.
-    Plain,
+    /// In the middle of a chunk that is not in `out`; seen from outside only if that call was dropped.
+    InChunk,
     Closed,
 }
 
@@ -70,6 +74,7 @@ impl Sender {
             records_per_key: RECORDS_PER_KEY_MAX,
             out,
             written: 0,
+            records: Vec::new(),
             state: State::Open,
         }
     }
@@ -117,7 +122,7 @@ impl Sender {
         self.begin_payload(header).await?;
         if header.plain {
             self.pack_header(header, &[]);
-            self.state = State::Plain;
+            self.state = State::InChunk;
             self.flush_with(payload).await?;
             self.state = State::Open;
         } else {
@@ -136,6 +141,41 @@ impl Sender {
         Ok(())
     }
 
+    /// Sends one sealed chunk, whose bytes `read` puts straight into the places where they are sealed. If it answers
+    /// false, nothing is sent, and neither is anything of this call's.
+    ///
+    /// # Panics
+    /// If the header is that of a plain chunk.
+    pub async fn send_read(
+        &mut self,
+        header: &PayloadHeader,
+        read: impl FnOnce(&mut [IoSliceMut<'_>]) -> bool,
+    ) -> Result<bool, ChannelError> {
+        assert!(!header.plain, "what is plain is in no record");
+        self.begin_payload(header).await?;
+        if self.records.is_empty() {
+            self.records = vec![0; records_bytes(CHUNK_BYTES_MAX as usize)];
+        }
+        let payload = header.range.len() as usize;
+        let bytes = records_bytes(payload);
+        let contents =
+            self.records[..bytes].chunks_mut(RECORD_BYTES_FULL).map(|record| IoSliceMut::new(contents_mut(record)));
+        if !read(&mut contents.collect::<Vec<_>>()) {
+            return Ok(false);
+        }
+        self.pack_header(header, &[]);
+        for record in self.records[..bytes].chunks_mut(RECORD_BYTES_FULL) {
+            self.sealer.seal_record(record, content::APPLICATION_DATA);
+        }
+        self.state = State::InChunk;
+        let records = std::mem::take(&mut self.records);
+        self.flush_with(&records[..bytes]).await?;
+        self.records = records;
+        self.state = State::Open;
+        self.counters.add_payload_sent(payload);
+        Ok(true)
+    }
+
     /// Sends one plain chunk, whose bytes are the next ones in the pipe, without copying them.
     ///
     /// # Panics
@@ -144,7 +184,7 @@ impl Sender {
         assert!(header.plain, "what is sealed has to be copied");
         self.begin_payload(header).await?;
         self.pack_header(header, &[]);
-        self.state = State::Plain;
+        self.state = State::InChunk;
         while self.written < self.out.len() {
             // Not alone: header and chunk share segments.
             let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
@@ -203,7 +243,7 @@ impl Sender {
     async fn begin(&mut self) -> Result<(), ChannelError> {
         match self.state {
             State::Open => self.flush().await,
-            State::Plain => Err(ChannelError::Interrupted),
+            State::InChunk => Err(ChannelError::Interrupted),
             State::Closed => Err(ChannelError::Closed),
         }
     }
@@ -227,7 +267,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Writes the buffer and, behind it, `payload` from where it is.
+    /// Writes the buffer and, behind it, `payload`, from where it is.
     async fn flush_with(&mut self, payload: &[u8]) -> Result<(), ChannelError> {
         let total = self.out.len() + payload.len();
         while self.written < total {
@@ -249,6 +289,11 @@ impl Sender {
         self.counters.add_sent(written);
         Ok(())
     }
+}
+
+/// Bytes of full records, and one that need not be full, that hold so much.
+fn records_bytes(contents: usize) -> usize {
+    contents + contents.div_ceil(CONTENTS_BYTES_MAX) * OVERHEAD_BYTES
 }
 
 /// Makes a system call that does not wait, and waits where it would have.

@@ -1,8 +1,8 @@
 //! Where the bytes of objects come from and go to: sources, sinks, and the hashing of pieces between them.
 //!
-//! Everything here blocks and is called on threads made for it; several threads may use one source or sink at the
-//! same time. Offsets are bytes of the object. Nothing here knows of peers, and nothing is verified here: a sink is
-//! given verified pieces, each once, in any order.
+//! Everything here but [`read_cached`] blocks and is called on threads made for it; several threads may use one source
+//! or sink at the same time. Offsets are bytes of the object. Nothing here knows of peers, and nothing is verified here: a
+//! sink is given verified pieces, each once, in any order.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -15,6 +15,7 @@
 //! finished thing; the finished name appears after the data is on disk.
 
 mod beneath;
+mod cached;
 mod error;
 pub mod pieces;
 pub mod sink;
@@ -22,6 +23,7 @@ pub mod source;
 mod spool;
 pub mod synthetic;
 
+pub use cached::read_cached;
 pub use error::StoreError;
 pub use pieces::{ObjectHasher, PieceHash, PieceHasher, hash_piece, object_hash};
 pub use sink::{Finished, ObjectSink, SinkOptions, SinkTarget};

@@ -19,6 +19,8 @@ const SPANS_AHEAD: usize = 16;
 const SPANS_PER_LINK: usize = 3;
 /// Buffers, and as many pipes, kept for the next span.
 const KEPT: usize = 32;
+/// Spans that threads read ahead once one was not in memory, before the next one is looked for there.
+const SPANS_AFTER_MISS: u32 = 16;
 /// Spans are passed on as pages of a file only where they begin one.
 const PAGE_BYTES: u64 = 4096;
 
@@ -94,6 +96,8 @@ pub enum SpanData {
     Copied(Copied),
     /// As pages of the file that they are in, for a link whose payload travels in the clear.
     Piped(Piped),
+    /// In a file, and probably in memory: the link itself reads them, straight into the records that it seals.
+    InFile,
 }
 
 /// The bytes of a span, in a buffer that goes back when they are sent.
@@ -167,6 +171,10 @@ pub struct SpanQueue {
     reader: Arc<SpanReader>,
     /// Whether payload leaves in the clear.
     plain: bool,
+    /// Whether the link may read spans that are in memory.
+    reads: bool,
+    /// Spans that threads read before the next one is looked for in memory.
+    after_miss: u32,
     spans: VecDeque<Span>,
     /// The part that is being cut into spans, and where its next one begins.
     cutting: Option<(Arc<Part>, u32)>,
@@ -174,8 +182,8 @@ pub struct SpanQueue {
 
 impl SpanQueue {
     /// The spans of a link that has sent nothing.
-    pub fn new(reader: Arc<SpanReader>, plain: bool) -> SpanQueue {
-        SpanQueue { reader, plain, spans: VecDeque::new(), cutting: None }
+    pub fn new(reader: Arc<SpanReader>, plain: bool, reads: bool) -> SpanQueue {
+        SpanQueue { reader, plain, reads, after_miss: 0, spans: VecDeque::new(), cutting: None }
     }
 
     /// Has spans read as far ahead as is permitted. `busy` says that one is being sent.
@@ -194,12 +202,30 @@ impl SpanQueue {
             };
             let range = ByteRange { start, end: part.range.end.min(start + SPAN_BYTES) };
             let last = range.end == part.range.end || part.is_cancelled();
-            let data = self.reader.read(&part, range, self.plain);
+            let data = self.begin(&part, range);
             if !last {
                 self.cutting = Some((Arc::clone(&part), range.end));
             }
             self.spans.push_back(Span { part, range, last, data, _ahead: ahead });
         }
+    }
+
+    fn begin(&mut self, part: &Arc<Part>, range: ByteRange) -> oneshot::Receiver<Result<SpanData, StoreError>> {
+        if !self.reads || self.after_miss > 0 || part.store.file().is_none() {
+            self.after_miss = self.after_miss.saturating_sub(1);
+            return self.reader.read(part, range, self.plain);
+        }
+        let (sender, receiver) = oneshot::channel();
+        // The receiver is at hand.
+        let _ = sender.send(Ok(SpanData::InFile));
+        receiver
+    }
+
+    /// What was looked for in memory is not there: a thread reads it, and the next ones ahead.
+    pub fn missed(&mut self, part: Arc<Part>, range: ByteRange, last: bool) {
+        self.after_miss = SPANS_AFTER_MISS;
+        let data = self.reader.read(&part, range, self.plain);
+        self.spans.push_front(Span { part, range, last, data, _ahead: None });
     }
 
     /// The span to be sent next.

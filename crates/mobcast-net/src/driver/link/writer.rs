@@ -1,6 +1,7 @@
 //! The writing task of a link. Control frames overtake payload: they are sent before each chunk, so that none waits
 //! for more than a chunk, and a piece that is not wanted any more stops at the next one.
 
+use std::io::IoSliceMut;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,7 +17,7 @@ use super::spans::{SpanData, SpanQueue, SpanReader};
 use crate::channel::Sender;
 use crate::driver::input::Input;
 use crate::driver::rate::{Limit, Pacer};
-use crate::store::StoreError;
+use crate::store::{StoreError, read_cached};
 
 /// What a writer shares with the rest of the node.
 #[derive(Clone, Debug)]
@@ -64,7 +65,9 @@ enum Wake {
 impl Writer {
     /// For a link whose channel is open. `plain` if payload goes in the clear.
     pub fn new(link: LinkId, sender: Sender, queue: Arc<LinkQueue>, shared: Shared, plain: bool) -> Writer {
-        let spans = SpanQueue::new(Arc::clone(&shared.spans), plain);
+        // Under a limit, what is taken out of it must be sent.
+        let reads = !plain && shared.limit.is_none();
+        let spans = SpanQueue::new(Arc::clone(&shared.spans), plain, reads);
         Writer { link, sender, queue, shared, plain, spans, sending: None, pacer: Pacer::default() }
     }
 
@@ -140,16 +143,10 @@ impl Writer {
         let (broadcast, piece) = (sending.part.broadcast, sending.part.piece);
         let range = ByteRange { start, end: start + bytes };
         let header = PayloadHeader { broadcast, piece, range, plain: self.plain };
-        match &mut sending.data {
-            SpanData::Copied(data) => {
-                let from = sending.sent as usize;
-                self.sender.send_payload(&header, &data.bytes()[from..from + bytes as usize]).await?;
-            }
-            SpanData::Piped(data) => {
-                let pipe = data.pipe_mut();
-                self.sender.send_piped(&header, pipe.reader()).await?;
-                pipe.took(bytes as usize);
-            }
+        if !self.send_range(&header, &mut sending).await? {
+            let rest = ByteRange { start, end: sending.range.end };
+            self.spans.missed(sending.part, rest, sending.last);
+            return Ok(());
         }
         trace!(link = %self.link, %broadcast, %piece, start, bytes, "sent");
         self.pacer.sent(bytes, now.elapsed());
@@ -161,6 +158,30 @@ impl Writer {
             self.ended(&sending.part).await;
         }
         Ok(())
+    }
+
+    /// Sends the bytes of a chunk; false if they have to be read by a thread first.
+    async fn send_range(&mut self, header: &PayloadHeader, sending: &mut Sending) -> Result<bool, LinkEnd> {
+        let bytes = header.range.len() as usize;
+        match &mut sending.data {
+            SpanData::Copied(data) => {
+                let from = sending.sent as usize;
+                self.sender.send_payload(header, &data.bytes()[from..from + bytes]).await?;
+            }
+            SpanData::Piped(data) => {
+                let pipe = data.pipe_mut();
+                self.sender.send_piped(header, pipe.reader()).await?;
+                pipe.took(bytes);
+            }
+            SpanData::InFile => {
+                let part = &sending.part;
+                let offset = part.piece_offset + u64::from(header.range.start);
+                let read =
+                    |into: &mut [IoSliceMut<'_>]| part.store.file().is_some_and(|file| read_cached(file, offset, into));
+                return Ok(self.sender.send_read(header, read).await?);
+            }
+        }
+        Ok(true)
     }
 
     /// A piece that was promised cannot be read: the peer has to ask somebody else.

@@ -15,10 +15,8 @@ use super::target::Place;
 use super::{Finished, Sink, SinkOptions};
 use crate::store::StoreError;
 use crate::store::beneath::{check_space, for_each_nonzero, modified, partial_name, permissions};
+use crate::store::cached::is_in_memory;
 use crate::store::source::device_size;
-
-/// The type of a tmpfs, as `statfs` tells it (linux/magic.h).
-const TMPFS_MAGIC: fs::FsWord = 0x0102_1994;
 
 /// A file or block device being received.
 #[derive(Debug)]
@@ -92,8 +90,7 @@ impl FileSink {
         if length == 0 {
             return Ok(());
         }
-        let in_memory = fs::fstatfs(&self.file).is_ok_and(|stat| stat.f_type == TMPFS_MAGIC);
-        if !self.sparse && !in_memory {
+        if !self.sparse && !is_in_memory(&self.file) {
             match fs::fallocate(&self.file, FallocateFlags::empty(), 0, length) {
                 Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
                 result => return result.map_err(cannot),
