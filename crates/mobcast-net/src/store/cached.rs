@@ -9,8 +9,8 @@ use rustix::io::{Errno, ReadWriteFlags, preadv, preadv2};
 /// The type of a tmpfs, as `statfs` tells it (linux/magic.h).
 const TMPFS_MAGIC: fs::FsWord = 0x0102_1994;
 
-/// Whether a file has no disk behind it.
-pub(crate) fn is_in_memory(file: impl AsFd) -> bool {
+/// Whether a file has no disk behind it, so that reading it never waits for one.
+pub fn is_in_memory(file: impl AsFd) -> bool {
     fs::fstatfs(file).is_ok_and(|stat| stat.f_type == TMPFS_MAGIC)
 }
 

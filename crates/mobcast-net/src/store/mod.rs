@@ -23,7 +23,7 @@ pub mod source;
 mod spool;
 pub mod synthetic;
 
-pub use cached::read_cached;
+pub use cached::{is_in_memory, read_cached};
 pub use error::StoreError;
 pub use pieces::{ObjectHasher, PieceHash, PieceHasher, hash_piece, object_hash};
 pub use sink::{Finished, ObjectSink, SinkOptions, SinkTarget};

@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::pipe::Pipe;
 use super::queue::{LinkQueue, Part};
 use crate::driver::workers::Workers;
-use crate::store::StoreError;
+use crate::store::{StoreError, is_in_memory};
 
 /// Bytes read at once. Each link that sends has one span; 64 links have 16 MiB.
 pub const SPAN_BYTES: u32 = 256 << 10;
@@ -211,14 +211,25 @@ impl SpanQueue {
     }
 
     fn begin(&mut self, part: &Arc<Part>, range: ByteRange) -> oneshot::Receiver<Result<SpanData, StoreError>> {
-        if !self.reads || self.after_miss > 0 || part.store.file().is_none() {
-            self.after_miss = self.after_miss.saturating_sub(1);
+        let Some(data) = self.at_once(part, range) else {
             return self.reader.read(part, range, self.plain);
-        }
+        };
         let (sender, receiver) = oneshot::channel();
         // The receiver is at hand.
-        let _ = sender.send(Ok(SpanData::InFile));
+        let _ = sender.send(Ok(data));
         receiver
+    }
+
+    /// What needs no thread, because no disk has to be waited for.
+    fn at_once(&mut self, part: &Part, range: ByteRange) -> Option<SpanData> {
+        let file = part.store.file()?;
+        if self.plain {
+            // Whether pages of other file systems are in memory cannot be asked.
+            return if is_in_memory(file) { self.reader.kept.pipe(part, range).map(SpanData::Piped) } else { None };
+        }
+        let read_by_thread = !self.reads || self.after_miss > 0;
+        self.after_miss = self.after_miss.saturating_sub(1);
+        if read_by_thread { None } else { Some(SpanData::InFile) }
     }
 
     /// What was looked for in memory is not there: a thread reads it, and the next ones ahead.
