@@ -56,7 +56,7 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// Bytes of the next chunk: 50 ms of the link's rate, from 4 to 64 KiB.
+    /// Bytes of the next chunk: 50 ms of the link's rate, from 4 to 256 KiB.
     pub fn chunk_bytes(&self) -> u32 {
         let Some(rate) = self.rate_bytes_per_s else { return CHUNK_BYTES_FIRST };
         let bytes = CHUNK_TIME.bytes_at(rate).clamp(u64::from(CHUNK_BYTES_MIN), u64::from(CHUNK_BYTES_MAX));
@@ -143,6 +143,6 @@ mod tests {
         assert_eq!(pacer.chunk_bytes(), 4 << 10, "100 kB/s");
         let mut pacer = Pacer::default();
         pacer.sent(512 << 10, Duration::from_millis(1));
-        assert_eq!(pacer.chunk_bytes(), 64 << 10);
+        assert_eq!(pacer.chunk_bytes(), CHUNK_BYTES_MAX);
     }
 }
