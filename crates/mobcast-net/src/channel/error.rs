@@ -79,8 +79,8 @@ pub enum ChannelError {
     /// The peer sent plain payload where it is not permitted.
     #[error("the peer sends payload in the clear, which was not agreed: give --plain at both ends or at none")]
     PlainNotPermitted,
-    /// A chunk was given up half sent, so nothing can follow it.
-    #[error("a chunk was given up half sent: open another connection")]
+    /// A chunk was given up half sent or half read, so nothing can follow it.
+    #[error("a chunk was given up half-way: open another connection")]
     Interrupted,
     /// Our half is closed.
     #[error("this channel was closed for sending")]

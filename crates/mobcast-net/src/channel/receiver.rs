@@ -2,11 +2,13 @@
 //!
 //! One buffer holds, from front to back, contents that are opened and not yet taken, a gap, and bytes as they came
 //! from the socket. Records are opened inside it, each one's contents put right behind the last one's, so that frames
-//! that cross records are contiguous without being copied. Sealed chunks are copied once, from the buffer to the
-//! caller, while the record is in the processor's cache. Plain chunks are read from the socket straight to the caller,
-//! together with the few bytes behind them that hold the next header.
+//! that cross records are contiguous without being copied. Chunks are read from the socket straight to the caller. Plain
+//! ones come together with the few bytes behind them that hold the next header; sealed ones are opened there, each
+//! record's contents put right behind the last one's, but for the last one or two of a chunk, whose records end behind
+//! the caller's memory: they are opened in the buffer and copied.
 //!
-//! Every call may be dropped and made again: what was received stays received.
+//! Every call may be dropped and made again: what was received stays received. The exception is a call that was reading
+//! sealed payload to its caller: then the channel is of no more use.
 
 use std::fmt;
 use std::io::{self, IoSliceMut};
@@ -29,10 +31,13 @@ const BUFFER_BYTES: usize = 128 << 10;
 /// The longest record.
 const RECORD_BYTES_MAX: usize = HEADER_BYTES + CIPHERTEXT_BYTES_MAX;
 const _: () = assert!(LENGTH_BYTES + FRAME_BYTES_MAX + 2 * RECORD_BYTES_MAX <= BUFFER_BYTES);
-/// Where chunks come in the clear, no more than this is read ahead of them: what is read ahead has to be copied. It
-/// takes the next header's record and some small frames.
+/// While chunks come, no more than this is read ahead of them: what is read ahead has to be copied. It takes the next
+/// header's record and some small frames.
 const LOOK_AHEAD_BYTES: usize = 512;
 const _: () = assert!(LENGTH_BYTES + PAYLOAD_HEADER_BYTES + OVERHEAD_BYTES <= LOOK_AHEAD_BYTES);
+
+/// Sealed chunks that are shorter are opened in the buffer.
+const IN_PLACE_BYTES_MIN: usize = 4 * RECORD_BYTES_MAX;
 
 /// What came in.
 #[derive(Debug, PartialEq, Eq)]
@@ -71,8 +76,10 @@ pub struct Receiver {
     raw: Range<usize>,
     /// The chunk whose header was the last item.
     chunk: Chunk,
-    /// Whether the last chunk was plain, so that another plain one is likely to follow.
-    plain_flow: bool,
+    /// Whether the last chunk was long enough to be read straight to the caller, so that another one is likely to follow.
+    flow: bool,
+    /// Whether records are being opened in the caller's memory; seen from outside only if that call was dropped.
+    in_place: bool,
     plain_permitted: bool,
     closed: bool,
 }
@@ -97,7 +104,8 @@ impl Receiver {
             opened: 0..0,
             raw: 0..read.len(),
             chunk: Chunk::default(),
-            plain_flow: false,
+            flow: false,
+            in_place: false,
             plain_permitted: false,
             closed: false,
         }
@@ -115,6 +123,7 @@ impl Receiver {
 
     /// The next frame, or the header of the next chunk. What is left of the last chunk is skipped.
     pub async fn next(&mut self) -> Result<Incoming<'_>, ChannelError> {
+        self.check_whole()?;
         self.skip_payload().await?;
         loop {
             match self.take_item()? {
@@ -138,7 +147,8 @@ impl Receiver {
     /// If `into` is longer than [`Receiver::payload_left`].
     pub async fn read_payload(&mut self, into: &mut [u8]) -> Result<(), ChannelError> {
         assert!(into.len() <= self.chunk.left, "reading {} of {} bytes", into.len(), self.chunk.left);
-        let mut filled = 0;
+        self.check_whole()?;
+        let mut filled = self.read_in_place(into).await?;
         while filled < into.len() {
             let rest = &mut into[filled..];
             let bytes = match self.available() {
@@ -225,8 +235,9 @@ impl Receiver {
         if header.plain && !self.opened.is_empty() {
             return Err(ChannelError::Misbehaved("a header of plain payload that does not end its record"));
         }
-        self.chunk = Chunk { left: header.range.len() as usize, plain: header.plain };
-        self.plain_flow = header.plain;
+        let left = header.range.len() as usize;
+        self.chunk = Chunk { left, plain: header.plain };
+        self.flow = header.plain || left >= IN_PLACE_BYTES_MIN;
         Ok(())
     }
 
@@ -240,14 +251,11 @@ impl Receiver {
     /// Opens the next record, or reads more of it.
     async fn advance(&mut self) -> Result<(), ChannelError> {
         let raw = &self.buffer[self.raw.clone()];
-        let Some(&header) = raw.first_chunk::<HEADER_BYTES>() else {
-            return self.fill(HEADER_BYTES).await;
-        };
-        let bytes = record_bytes(header)?;
-        if raw.len() < bytes {
-            return self.fill(bytes).await;
+        match (raw.first_chunk::<HEADER_BYTES>(), whole_record(raw)?) {
+            (_, Some((header, bytes))) => self.open(header, bytes),
+            (Some(&header), None) => self.fill(record_bytes(header)?).await,
+            (None, None) => self.fill(HEADER_BYTES).await,
         }
-        self.open(header, bytes)
     }
 
     fn open(&mut self, header: [u8; HEADER_BYTES], bytes: usize) -> Result<(), ChannelError> {
@@ -258,19 +266,18 @@ impl Receiver {
         }
         let space = &mut self.buffer[self.opened.end..self.raw.start];
         let (content_type, len) = self.opener.open(header, space, body - self.opened.end)?;
-        match content_type {
-            content::APPLICATION_DATA => self.opened.end += len,
-            content::HANDSHAKE => self.opener = Opener::new(self.rekeying.handle(&space[..len])?)?,
-            content::ALERT => self.closed = is_close_notify(&space[..len])?,
-            _ => return Err(ChannelError::Misbehaved("a record of unknown type")),
+        if content_type == content::APPLICATION_DATA {
+            self.opened.end += len;
+            return Ok(());
         }
-        Ok(())
+        let message = space[..len].to_vec();
+        self.take_message(content_type, &message)
     }
 
     /// Reads at least one byte of the `wanted` that have to stand together at the start of `raw`.
     async fn fill(&mut self, wanted: usize) -> Result<(), ChannelError> {
         self.make_room(wanted);
-        let ahead = if self.plain_flow { wanted.max(LOOK_AHEAD_BYTES) } else { BUFFER_BYTES };
+        let ahead = if self.flow { wanted.max(LOOK_AHEAD_BYTES) } else { BUFFER_BYTES };
         let end = BUFFER_BYTES.min(self.raw.start + ahead);
         let bytes = self.stream.read(&mut self.buffer[self.raw.end..end]).await?;
         self.received(bytes)?;
@@ -314,10 +321,71 @@ impl Receiver {
         }
     }
 
+    /// Reads records of a sealed chunk to the caller and opens them there. Returns how much of `into` then holds contents;
+    /// what else has come is in the buffer.
+    async fn read_in_place(&mut self, into: &mut [u8]) -> Result<usize, ChannelError> {
+        let direct = !self.chunk.plain && self.opened.is_empty() && self.raw.len() < RECORD_BYTES_MAX;
+        if !direct || into.len() < IN_PLACE_BYTES_MIN {
+            return Ok(0);
+        }
+        self.in_place = true;
+        let mut end = self.raw.len();
+        into[..end].copy_from_slice(&self.buffer[self.raw.clone()]);
+        (self.opened, self.raw) = (0..0, 0..0);
+        // Contents up to `opened`, nothing, records from `at` to `end`.
+        let (mut opened, mut at) = (0, 0);
+        loop {
+            while let Some((header, bytes)) = whole_record(&into[at..end])? {
+                let space = &mut into[opened..at + bytes];
+                let (content_type, len) = self.opener.open(header, space, at + HEADER_BYTES - opened)?;
+                match content_type {
+                    content::APPLICATION_DATA => opened += len,
+                    content_type => self.take_message(content_type, &space[..len])?,
+                }
+                at += bytes;
+            }
+            if self.closed {
+                return Err(ChannelError::Truncated);
+            }
+            if end == into.len() {
+                break;
+            }
+            let bytes = self.stream.read(&mut into[end..]).await?;
+            self.received(bytes)?;
+            end += bytes;
+        }
+        self.raw = 0..end - at;
+        self.buffer[self.raw.clone()].copy_from_slice(&into[at..end]);
+        self.in_place = false;
+        self.count_payload(opened);
+        Ok(opened)
+    }
+
+    /// Does what a record wants that holds neither frames nor payload.
+    fn take_message(&mut self, content_type: u8, message: &[u8]) -> Result<(), ChannelError> {
+        match content_type {
+            content::HANDSHAKE => self.opener = Opener::new(self.rekeying.handle(message)?)?,
+            content::ALERT => self.closed = is_close_notify(message)?,
+            _ => return Err(ChannelError::Misbehaved("a record of unknown type")),
+        }
+        Ok(())
+    }
+
+    fn check_whole(&self) -> Result<(), ChannelError> {
+        if self.in_place { Err(ChannelError::Interrupted) } else { Ok(()) }
+    }
+
     fn received(&self, bytes: usize) -> Result<(), ChannelError> {
         self.counters.add_received(bytes);
         if bytes == 0 { Err(ChannelError::Truncated) } else { Ok(()) }
     }
+}
+
+/// Header and length of the record at the front of `raw`, if all of it is there.
+fn whole_record(raw: &[u8]) -> Result<Option<([u8; HEADER_BYTES], usize)>, ChannelError> {
+    let Some(&header) = raw.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
+    let bytes = record_bytes(header)?;
+    Ok((bytes <= raw.len()).then_some((header, bytes)))
 }
 
 /// Whether an alert is the notice of a clean end; any other one is an error.
