@@ -2,6 +2,9 @@
 
 mod channel_support;
 
+use std::io::{IoSliceMut, Read, Write};
+use std::os::fd::AsFd;
+
 use channel_support::{channel, header};
 use mobcast_net::channel::{ChannelError, Incoming, Receiver, Sender};
 use mobcast_proto::limits::{CHUNK_BYTES_MAX, FRAME_BYTES_MAX};
@@ -11,7 +14,22 @@ use mobcast_proto::random::Random;
 #[derive(Clone, Debug)]
 enum Item {
     Frames(Vec<Vec<u8>>),
-    Chunk { plain: bool, bytes: Vec<u8> },
+    Chunk { way: Way, bytes: Vec<u8> },
+}
+
+/// How a chunk gets to the socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    Sealed,
+    SealedWhereRead,
+    Plain,
+    PlainFromPipe,
+}
+
+impl Way {
+    fn is_plain(self) -> bool {
+        matches!(self, Way::Plain | Way::PlainFromPipe)
+    }
 }
 
 fn random_bytes(random: &mut Random, len: usize) -> Vec<u8> {
@@ -31,7 +49,8 @@ fn random_len(random: &mut Random, limit: usize) -> usize {
 fn random_item(random: &mut Random) -> Item {
     if random.below(4) > 0 {
         let len = random_len(random, CHUNK_BYTES_MAX as usize);
-        return Item::Chunk { plain: random.below(2) == 0, bytes: random_bytes(random, len) };
+        let ways = [Way::Sealed, Way::SealedWhereRead, Way::Plain, Way::PlainFromPipe];
+        return Item::Chunk { way: ways[random.below(4)], bytes: random_bytes(random, len) };
     }
     let frames = 1 + random.below(20);
     Item::Frames((0..frames).map(|_| random_frame(random)).collect())
@@ -44,13 +63,33 @@ fn random_frame(random: &mut Random) -> Vec<u8> {
     frame
 }
 
+async fn send_chunk(sender: &mut Sender, way: Way, bytes: &[u8]) {
+    let header = header(3, 100, bytes.len(), way.is_plain());
+    match way {
+        Way::Sealed | Way::Plain => sender.send_payload(&header, bytes).await.unwrap(),
+        Way::SealedWhereRead => {
+            assert!(!sender.send_read(&header, |_| false).await.unwrap(), "what cannot be read leaves no trace");
+            let read = |places: &mut [IoSliceMut<'_>]| {
+                let mut rest = bytes;
+                places.iter_mut().for_each(|place| rest.read_exact(place).unwrap());
+                rest.is_empty()
+            };
+            assert!(sender.send_read(&header, read).await.unwrap());
+        }
+        Way::PlainFromPipe => {
+            let (reader, mut writer) = std::io::pipe().unwrap();
+            rustix::pipe::fcntl_setpipe_size(&writer, 2 * CHUNK_BYTES_MAX as usize).unwrap();
+            writer.write_all(bytes).unwrap();
+            sender.send_piped(&header, reader.as_fd()).await.unwrap();
+        }
+    }
+}
+
 async fn send_all(mut sender: Sender, items: Vec<Item>) -> Sender {
     for item in items {
         match item {
             Item::Frames(frames) => sender.send_frames(&frames).await.unwrap(),
-            Item::Chunk { plain, bytes } => {
-                sender.send_payload(&header(3, 100, bytes.len(), plain), &bytes).await.unwrap();
-            }
+            Item::Chunk { way, bytes } => send_chunk(&mut sender, way, &bytes).await,
         }
     }
     sender.close().await.unwrap();
@@ -80,7 +119,7 @@ async fn receive_all(receiver: &mut Receiver, random: &mut Random, items: &[Item
                     assert_eq!(receiver.next().await.unwrap(), Incoming::Frame(frame));
                 }
             }
-            Item::Chunk { plain, bytes } => receive_chunk(receiver, random, bytes, *plain).await,
+            Item::Chunk { way, bytes } => receive_chunk(receiver, random, bytes, way.is_plain()).await,
         }
     }
     assert_eq!(receiver.next().await.unwrap(), Incoming::Closed);

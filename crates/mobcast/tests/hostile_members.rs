@@ -144,7 +144,7 @@ fn forgeries(puppet: &Puppet, id: BroadcastId, real: &Announcement) -> Vec<(Fram
         piece_size: real.descriptor.piece_size,
         first: PieceIndex(0),
         previous: digest(&real.descriptor.to_bytes()),
-        hashes: vec![Digest([6; 32]); 3],
+        hashes: [Digest([6; 32]); 3].into(),
         end: None,
     };
     let mut body = mobcast_proto::wire::codec::Writer::new();

@@ -24,13 +24,11 @@ use super::record::{
     CONTENTS_BYTES_MAX, OVERHEAD_BYTES, RECORD_BYTES_FULL, RECORDS_PER_KEY_MAX, Sealer, content, contents_mut,
 };
 use super::rekey::{KEY_UPDATE_MESSAGE, Rekeying};
-use super::{ChannelError, Counters, LENGTH_BYTES, WELCOME_TYPE};
+use super::{ChannelError, Counters, WELCOME_TYPE};
 
-/// Frames and chunks are sealed up to this many bytes before they are written: they are still in the processor's cache
-/// then. With one more frame, it bounds the buffer.
+/// Frames are sealed up to this many bytes before they are written. With one more frame, or one chunk, it bounds the
+/// buffer.
 const GATHER_BYTES: usize = 64 << 10;
-/// What stands before a chunk.
-const ITEM_HEADER_BYTES: usize = LENGTH_BYTES + PAYLOAD_HEADER_BYTES;
 /// Level "warning" (which nobody reads in TLS 1.3), close_notify.
 const CLOSE_NOTIFY: [u8; 2] = [1, 0];
 
@@ -126,16 +124,8 @@ impl Sender {
             self.flush_with(payload).await?;
             self.state = State::Open;
         } else {
-            // Header and bytes of each step fill whole records.
-            let (first, rest) = payload.split_at(payload.len().min(GATHER_BYTES - ITEM_HEADER_BYTES));
-            self.pack_header(header, first);
+            self.pack_header(header, payload);
             self.flush().await?;
-            for step in rest.chunks(GATHER_BYTES) {
-                let mut packer = self.sealer.pack(&mut self.out);
-                packer.push(step);
-                packer.finish();
-                self.flush().await?;
-            }
         }
         self.counters.add_payload_sent(payload.len());
         Ok(())
@@ -176,7 +166,7 @@ impl Sender {
         Ok(true)
     }
 
-    /// Sends one plain chunk, whose bytes are the next ones in the pipe, without copying them.
+    /// Sends one plain chunk, whose bytes are the next ones in the pipe already, without copying them.
     ///
     /// # Panics
     /// If the header is not that of a plain chunk.
