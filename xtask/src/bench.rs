@@ -92,7 +92,8 @@ fn bench(options: Options) -> Result<(), String> {
     network::remove_leftovers();
     let dir = tempfile::Builder::new().prefix("mobcast-bench-").tempdir_in(&options.dir);
     let dir = dir.map_err(|error| format!("{}: {error}; name a tmpfs with --dir", options.dir.display()))?;
-    let setting = Setting { mobcast: build()?, dir, options };
+    let mobcast = options.command.clone().map_or_else(build, Ok)?;
+    let setting = Setting { mobcast, dir, options };
     let mut results = Results::default();
     for round in 1..=setting.options.rounds {
         for scenario in &chosen {

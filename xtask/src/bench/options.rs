@@ -18,6 +18,8 @@ pub struct Options {
     pub without: Vec<Program>,
     /// Where the files lie.
     pub dir: PathBuf,
+    /// The command, if it is not to be built.
+    pub command: Option<PathBuf>,
     /// Where the JSON goes.
     pub json: Option<PathBuf>,
 }
@@ -25,7 +27,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         let (scenarios, without) = Default::default();
-        Options { scenarios, rounds: 5, bytes: None, without, dir: "/dev/shm".into(), json: None }
+        Options { scenarios, rounds: 5, bytes: None, without, dir: "/dev/shm".into(), command: None, json: None }
     }
 }
 
@@ -49,6 +51,7 @@ impl Options {
                     options.without.push(program.ok_or_else(|| format!("no reference is called {name}"))?);
                 }
                 "--dir" => options.dir = value()?.into(),
+                "--command" => options.command = Some(value()?.into()),
                 "--json" => options.json = Some(value()?.into()),
                 name if SCENARIOS.iter().any(|scenario| scenario.name == name) => options.scenarios.push(name.into()),
                 name => return Err(format!("no scenario or flag is called {name}; see --help")),
@@ -83,6 +86,7 @@ machine.
   --size N MiB      another size of the object, like 256MiB
   --without NAME    leave a reference out: {}
   --dir DIR         a tmpfs for the files (/dev/shm)
+  --command PATH    a command that is built already, to compare versions (builds this one)
   --json FILE       write all samples and medians to FILE, too
 ",
         scenarios.collect::<String>(),
