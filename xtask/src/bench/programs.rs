@@ -1,5 +1,6 @@
 //! The command and its references, each run once: the same file from the first machine of a network to all others.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -101,9 +102,21 @@ impl Object {
     }
 }
 
+/// Makes memory for the copies of a run and gives it back: the host of a virtual machine takes back what is free for
+/// long, and whoever runs first would pay for fetching it.
+fn warm(setting: &Setting, network: &Network, object: &Object) -> Result<(), String> {
+    let path = setting.dir.path().join("warm");
+    let fill = || -> std::io::Result<()> {
+        let (mut file, block) = (std::fs::File::create(&path)?, vec![1; 1 << 20]);
+        let receivers = network.machines() as u64 - 1;
+        (0..(object.bytes * receivers).div_ceil(1 << 20)).try_for_each(|_| file.write_all(&block))?;
+        std::fs::remove_file(&path)
+    };
+    fill().map_err(|error| format!("{}: {error}", path.display()))
+}
+
 /// Words of a xorshift generator, so that neither links nor disks have anything to compress.
 fn fill(path: &Path, bytes: u64) -> std::io::Result<()> {
-    use std::io::Write;
     let mut file = std::fs::File::create(path)?;
     let (mut state, mut block) = (0x9e37_79b9_7f4a_7c15_u64, vec![0; 1 << 20]);
     let mut left = bytes;
@@ -187,6 +200,7 @@ pub fn mobcast(setting: &Setting, network: &Network, transfer: &Transfer) -> Res
 
 /// The command from file to files.
 pub fn mobcast_files(setting: &Setting, network: &Network, object: &Object, payload: Payload) -> Result<Run, String> {
+    warm(setting, network, object)?;
     let from = object.path.to_string_lossy().into_owned();
     let to = |receiver| vec![copy_path(setting, receiver).to_string_lossy().into_owned()];
     let run = mobcast(setting, network, &Transfer { from, bytes: object.bytes, payload, to: &to })?;
@@ -196,6 +210,7 @@ pub fn mobcast_files(setting: &Setting, network: &Network, object: &Object, payl
 
 /// A star of socats.
 pub fn socat(setting: &Setting, network: &Network, object: &Object) -> Result<Run, String> {
+    warm(setting, network, object)?;
     let receivers = 1..network.machines();
     let listen = |receiver| {
         let create = format!("CREATE:{}", copy_path(setting, receiver).display());
@@ -241,6 +256,7 @@ pub fn iperf3(network: &Network, bytes: u64) -> Result<Run, String> {
 
 /// A swarm of libtorrents. Its torrent is made beforehand, which hashes the file once more than the others do.
 pub fn libtorrent(setting: &Setting, network: &Network, object: &Object) -> Result<Run, String> {
+    warm(setting, network, object)?;
     let script = setting.dir.path().join("torrent_node.py");
     std::fs::write(&script, TORRENT_NODE).map_err(|error| format!("{}: {error}", script.display()))?;
     let torrent = object.path.with_extension("torrent");
