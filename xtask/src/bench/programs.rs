@@ -254,7 +254,7 @@ pub fn iperf3(network: &Network, bytes: u64) -> Result<Run, String> {
     }
 }
 
-/// A swarm of libtorrents. Its torrent is made beforehand, which hashes the file once more than the others do.
+/// A swarm of libtorrents. The file is hashed beforehand, which does not count.
 pub fn libtorrent(setting: &Setting, network: &Network, object: &Object) -> Result<Run, String> {
     warm(setting, network, object)?;
     let script = setting.dir.path().join("torrent_node.py");
