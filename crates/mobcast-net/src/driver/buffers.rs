@@ -1,13 +1,10 @@
 //! Memory of pieces on their way in. A piece is one contiguous buffer; links fill disjoint ranges of it at the same
-//! time, each through a part of its own that is split off and put back ([`BytesMut`]), so that no two ever alias. Blocks
-//! that one part has whole are hashed by who filled it, while they are in the processor's cache.
+//! time, each through a part of its own that is split off and put back ([`BytesMut`]), so that no two ever alias.
 //!
 //! Left to others: which pieces there may be, and what becomes of a complete one.
 
 use bytes::BytesMut;
-use mobcast_proto::{ByteRange, Digest};
-
-use crate::store::{BLOCK_BYTES, hash_block};
+use mobcast_proto::ByteRange;
 
 /// A part of a piece's buffer.
 #[derive(Debug)]
@@ -26,8 +23,6 @@ impl Segment {
 #[derive(Debug)]
 pub struct Claim {
     segment: Segment,
-    /// Values of its blocks, with their numbers.
-    hashed: Vec<(usize, Digest)>,
 }
 
 impl Claim {
@@ -40,22 +35,6 @@ impl Claim {
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.segment.bytes
     }
-
-    /// Hashes the blocks that it has whole, once it is filled. `offset` is that of the piece in the object, and `len`
-    /// the piece's length. A piece of one block is hashed when it is complete.
-    pub fn hash_blocks(&mut self, offset: u64, len: u32) {
-        if len <= BLOCK_BYTES {
-            return;
-        }
-        let ByteRange { start, end } = self.range();
-        for first in (start.next_multiple_of(BLOCK_BYTES)..end).step_by(BLOCK_BYTES as usize) {
-            let last = len.min(first + BLOCK_BYTES);
-            if last <= end {
-                let block = &self.segment.bytes[(first - start) as usize..(last - start) as usize];
-                self.hashed.push(((first / BLOCK_BYTES) as usize, hash_block(offset + u64::from(first), block)));
-            }
-        }
-    }
 }
 
 /// A piece that is being filled.
@@ -66,16 +45,13 @@ pub struct Assembly {
     free: Vec<Segment>,
     /// Filled; ascending, neighbours joined.
     filled: Vec<Segment>,
-    /// Values of the blocks of `filled` that were hashed.
-    blocks: Vec<Option<Digest>>,
 }
 
 impl Assembly {
     /// A piece of which nothing has arrived. What the buffer holds does not matter. `number` tells it from another
     /// attempt at the same piece.
     pub fn new(buffer: BytesMut, number: u64) -> Assembly {
-        let blocks = vec![None; buffer.len().div_ceil(BLOCK_BYTES as usize)];
-        Assembly { number, free: vec![Segment { start: 0, bytes: buffer }], filled: Vec::new(), blocks }
+        Assembly { number, free: vec![Segment { start: 0, bytes: buffer }], filled: Vec::new() }
     }
 
     /// The number that it was made with.
@@ -96,10 +72,10 @@ impl Assembly {
             let segment = &mut self.free[at];
             if segment.start < range.start {
                 let bytes = segment.bytes.split_off((range.start - segment.start) as usize);
-                claims.push(Claim { segment: Segment { start: range.start, bytes }, hashed: Vec::new() });
+                claims.push(Claim { segment: Segment { start: range.start, bytes } });
                 at += 1;
             } else {
-                claims.push(Claim { segment: self.free.remove(at), hashed: Vec::new() });
+                claims.push(Claim { segment: self.free.remove(at) });
             }
         }
         claims
@@ -107,18 +83,12 @@ impl Assembly {
 
     /// Takes a claim back that was filled.
     pub fn put_filled(&mut self, claim: Claim) {
-        claim.hashed.iter().for_each(|&(block, hash)| self.blocks[block] = Some(hash));
         put(&mut self.filled, claim.segment);
     }
 
     /// Takes a claim back that was not filled.
     pub fn put_free(&mut self, claim: Claim) {
         put(&mut self.free, claim.segment);
-    }
-
-    /// Takes the values of its blocks, where they were hashed.
-    pub fn take_blocks(&mut self) -> Vec<Option<Digest>> {
-        std::mem::take(&mut self.blocks)
     }
 
     /// Whether the first `len` bytes are filled.
@@ -200,26 +170,6 @@ mod tests {
             let buffer = piece.into_buffer(SIZE).expect("no claim is out");
             prop_assert_eq!(&buffer[..], &model[..]);
         }
-    }
-
-    #[test]
-    fn blocks_are_hashed_where_one_claim_has_them_whole() {
-        const LEN: u32 = 3 * BLOCK_BYTES + 500;
-        let mut piece = Assembly::new(BytesMut::zeroed(4 * BLOCK_BYTES as usize), 0);
-        for (start, end) in [(0, BLOCK_BYTES + 1), (BLOCK_BYTES + 1, LEN)] {
-            for mut claim in piece.claim(ByteRange { start, end }) {
-                claim.bytes_mut().fill(7);
-                claim.hash_blocks(0, LEN);
-                piece.put_filled(claim);
-            }
-        }
-        let hashed: Vec<bool> = piece.take_blocks().iter().map(Option::is_some).collect();
-        assert_eq!(hashed, [true, false, true, true], "the second came in two parts; the last one is short");
-        let mut small = Assembly::new(BytesMut::zeroed(BLOCK_BYTES as usize / 4), 0);
-        let mut claim = small.claim(ByteRange::whole(BLOCK_BYTES / 4)).remove(0);
-        claim.hash_blocks(u64::from(BLOCK_BYTES / 4), BLOCK_BYTES / 4);
-        small.put_filled(claim);
-        assert_eq!(small.take_blocks(), [None]);
     }
 
     #[test]

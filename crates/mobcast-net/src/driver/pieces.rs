@@ -17,7 +17,7 @@ use mobcast_proto::{BroadcastId, ByteRange, Digest, PieceIndex};
 
 use super::buffers::{Assembly, Claim};
 use super::stats::TransferStats;
-use crate::store::{ObjectHasher, ObjectSink, PieceHash, StoreError, hash_piece_of_blocks};
+use crate::store::{ObjectHasher, ObjectSink, PieceHash, StoreError, hash_piece};
 
 /// Verified contents of a directory that may wait, in a temporary file, for the directory's index.
 const EARLY_BYTES_MAX: u64 = OPEN_PIECES_BYTES_MAX / 3;
@@ -78,8 +78,6 @@ pub struct FullPiece {
     /// The piece.
     pub piece: PieceIndex,
     data: PieceData,
-    /// Values of those of its blocks that were hashed when they arrived.
-    blocks: Vec<Option<Digest>>,
     len: u32,
     piece_size: u32,
     expected: Digest,
@@ -112,18 +110,8 @@ pub struct Filling<'a> {
     table: &'a PieceTable,
     broadcast: BroadcastId,
     piece: PieceIndex,
-    place: Place,
-    claims: Vec<Claim>,
-}
-
-/// Which piece is filled.
-#[derive(Clone, Copy, Default, Debug)]
-struct Place {
-    /// The attempt at it.
     assembly: u64,
-    /// Where it begins in the object, bytes.
-    offset: u64,
-    len: u32,
+    claims: Vec<Claim>,
 }
 
 // ---- Broadcasts ----
@@ -198,9 +186,9 @@ impl PieceTable {
     /// Makes place for a chunk that a link announces. Empty if it is not wanted.
     pub fn claim(&self, broadcast: BroadcastId, piece: PieceIndex, range: ByteRange) -> Filling<'_> {
         let mut inner = self.lock();
-        let (place, claims) = inner.claim(broadcast, piece, range).unwrap_or_default();
+        let (assembly, claims) = inner.claim(broadcast, piece, range).unwrap_or_default();
         drop(inner);
-        Filling { table: self, broadcast, piece, place, claims }
+        Filling { table: self, broadcast, piece, assembly, claims }
     }
 
     /// Gives up what has arrived of a piece.
@@ -211,17 +199,15 @@ impl PieceTable {
     /// Takes a piece of which the core says that all bytes have arrived. None if that is not so.
     pub fn take_full(&self, broadcast: BroadcastId, piece: PieceIndex) -> Option<FullPiece> {
         let mut inner = self.lock();
-        let incoming = inner.broadcasts.get_mut(&broadcast)?;
+        let incoming = inner.broadcasts.get(&broadcast)?;
         let len = incoming.len(piece);
-        let open = incoming.open.get_mut(&piece);
-        let filled = open.as_ref().is_some_and(|open| open.is_filled(len));
-        let blocks = open.map(Assembly::take_blocks).unwrap_or_default();
+        let filled = incoming.open.get(&piece).is_some_and(|open| open.is_filled(len));
         let taken = inner.take(broadcast, piece).ok()??;
         if !filled {
             inner.keep(broadcast, taken);
             return None;
         }
-        inner.full_piece(broadcast, piece, (PieceData::Pooled(taken), blocks), len)
+        inner.full_piece(broadcast, piece, PieceData::Pooled(taken), len)
     }
 
     /// A piece that came in one frame, with its object. None if it is not wanted or has another length.
@@ -229,17 +215,17 @@ impl PieceTable {
         let inner = self.lock();
         let len = inner.broadcasts.get(&broadcast)?.len(piece);
         (data.len() == len as usize).then_some(())?;
-        inner.full_piece(broadcast, piece, (PieceData::Owned(data), Vec::new()), len)
+        inner.full_piece(broadcast, piece, PieceData::Owned(data), len)
     }
 
-    /// Verifies a piece and stores it. Blocks for as long as hashing what was not hashed and writing take.
+    /// Verifies a piece and stores it. Blocks for as long as hashing and writing take.
     pub fn store(&self, full: FullPiece) -> Verdict {
-        let FullPiece { broadcast, piece, data, blocks, len, piece_size, expected, sink, index } = full;
+        let FullPiece { broadcast, piece, data, len, piece_size, expected, sink, index } = full;
         let bytes = match &data {
             PieceData::Pooled(buffer) => &buffer[..len as usize],
             PieceData::Owned(bytes) => &bytes[..],
         };
-        let hash = hash_piece_of_blocks(piece, piece_size, bytes, &blocks);
+        let hash = hash_piece(piece, piece_size, bytes);
         let verdict = match hash.subtree == expected {
             true => index.store(piece_offset(piece, piece_size), bytes, &sink),
             false => Verdict::Forged,
@@ -264,7 +250,7 @@ impl PieceTable {
 }
 
 impl Inner {
-    fn claim(&mut self, broadcast: BroadcastId, piece: PieceIndex, range: ByteRange) -> Option<(Place, Vec<Claim>)> {
+    fn claim(&mut self, broadcast: BroadcastId, piece: PieceIndex, range: ByteRange) -> Option<(u64, Vec<Claim>)> {
         let incoming = self.broadcasts.get(&broadcast)?;
         incoming.stats.add_in(u64::from(range.len()));
         let known = piece.0 < incoming.hashes.count && range.end <= incoming.len(piece);
@@ -277,10 +263,8 @@ impl Inner {
             let assembly = Assembly::new(buffer, self.begun);
             self.broadcasts.get_mut(&broadcast)?.open.insert(piece, assembly);
         }
-        let incoming = self.broadcasts.get_mut(&broadcast)?;
-        let (offset, len) = (piece_offset(piece, incoming.piece_size), incoming.len(piece));
-        let assembly = incoming.open.get_mut(&piece)?;
-        Some((Place { assembly: assembly.number(), offset, len }, assembly.claim(range)))
+        let assembly = self.broadcasts.get_mut(&broadcast)?.open.get_mut(&piece)?;
+        Some((assembly.number(), assembly.claim(range)))
     }
 
     /// A buffer for one piece, if there is memory for it.
@@ -327,17 +311,11 @@ impl Inner {
         size
     }
 
-    fn full_piece(
-        &self,
-        broadcast: BroadcastId,
-        piece: PieceIndex,
-        (data, blocks): (PieceData, Vec<Option<Digest>>),
-        len: u32,
-    ) -> Option<FullPiece> {
+    fn full_piece(&self, broadcast: BroadcastId, piece: PieceIndex, data: PieceData, len: u32) -> Option<FullPiece> {
         let incoming = self.broadcasts.get(&broadcast)?;
         let (sink, index) = (Arc::clone(incoming.sink.as_ref()?), Arc::clone(&incoming.index));
         let expected = incoming.hashes.get(piece)?;
-        Some(FullPiece { broadcast, piece, data, blocks, len, piece_size: incoming.piece_size, expected, sink, index })
+        Some(FullPiece { broadcast, piece, data, len, piece_size: incoming.piece_size, expected, sink, index })
     }
 }
 
@@ -389,9 +367,8 @@ impl Filling<'_> {
         &mut self.claims
     }
 
-    /// Everything was filled. Hashes what has come.
+    /// Everything was filled.
     pub fn done(mut self) {
-        self.claims.iter_mut().for_each(|claim| claim.hash_blocks(self.place.offset, self.place.len));
         self.put_back(true);
     }
 
@@ -404,7 +381,7 @@ impl Filling<'_> {
         let incoming = inner.broadcasts.get_mut(&self.broadcast);
         let open = incoming.and_then(|incoming| incoming.open.get_mut(&self.piece));
         // The piece may have been given up and begun anew meanwhile: then this memory is no part of it.
-        let Some(open) = open.filter(|open| open.number() == self.place.assembly) else { return };
+        let Some(open) = open.filter(|open| open.number() == self.assembly) else { return };
         for claim in claims {
             if filled { open.put_filled(claim) } else { open.put_free(claim) }
         }

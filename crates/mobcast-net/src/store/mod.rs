@@ -25,9 +25,7 @@ pub mod synthetic;
 
 pub use cached::{is_in_memory, read_cached};
 pub use error::StoreError;
-pub use pieces::{
-    BLOCK_BYTES, ObjectHasher, PieceHash, PieceHasher, hash_block, hash_piece, hash_piece_of_blocks, object_hash,
-};
+pub use pieces::{ObjectHasher, PieceHash, PieceHasher, hash_piece, object_hash};
 pub use sink::{Finished, ObjectSink, SinkOptions, SinkTarget};
 pub use source::{Available, ObjectSource, SourceDescription, StreamFeeder};
 pub use spool::default_spool_dir;

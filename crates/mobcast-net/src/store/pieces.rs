@@ -52,33 +52,6 @@ pub fn hash_piece(piece: PieceIndex, piece_size: u32, data: &[u8]) -> PieceHash 
     PieceHasher::new(piece, piece_size).update(data).finish()
 }
 
-/// A block: the part of a piece that is hashed where it arrives, while it is in the processor's cache. Sixty-four BLAKE3
-/// chunks, four times as many as its widest implementation takes at once.
-pub const BLOCK_BYTES: u32 = 64 << 10;
-
-/// The subtree value of a block that begins at byte `offset` of the object, a multiple of [`BLOCK_BYTES`]. Only the
-/// object's last block is shorter.
-pub fn hash_block(offset: u64, data: &[u8]) -> Digest {
-    assert!(offset.is_multiple_of(u64::from(BLOCK_BYTES)) && data.len() <= BLOCK_BYTES as usize, "a block of a piece");
-    let mut hasher = blake3::Hasher::new();
-    hasher.set_input_offset(offset);
-    Digest(hasher.update(data).finalize_non_root())
-}
-
-/// Hashes a whole piece like [`hash_piece`], of which `blocks` has the values of those blocks that are hashed already.
-pub fn hash_piece_of_blocks(piece: PieceIndex, piece_size: u32, data: &[u8], blocks: &[Option<Digest>]) -> PieceHash {
-    if data.len() <= BLOCK_BYTES as usize {
-        return hash_piece(piece, piece_size, data);
-    }
-    let offset = u64::from(piece.0) * u64::from(piece_size);
-    let mut tree = ObjectHasher::new();
-    for (i, block) in data.chunks(BLOCK_BYTES as usize).enumerate() {
-        let known = blocks.get(i).copied().flatten();
-        tree.push(known.unwrap_or_else(|| hash_block(offset + i as u64 * u64::from(BLOCK_BYTES), block)), None);
-    }
-    PieceHash { subtree: tree.subtree(), root: if piece.0 == 0 { tree.finish() } else { None } }
-}
-
 /// Merges the subtree values of an object's pieces, in their order, into the object's hash. Holds one value per
 /// level of the tree, whatever the number of pieces.
 #[derive(Clone, Debug, Default)]
@@ -125,25 +98,16 @@ impl ObjectHasher {
         match self.pieces {
             0 => Some(Digest(*blake3::hash(b"").as_bytes())),
             1 => self.root_of_first,
-            _ => {
-                let rest = self.merged_to(2);
-                Some(Digest(*merge_subtrees_root(&rest[0], &rest[1], Mode::Hash).as_bytes()))
-            }
+            _ => Some(self.merge_all()),
         }
     }
 
-    /// The subtree value of what was pushed, as a part of something larger. At least one value was.
-    fn subtree(&self) -> Digest {
-        Digest(self.merged_to(1)[0])
-    }
-
-    /// The stack, merged until it is so long.
-    fn merged_to(&self, len: usize) -> Vec<ChainingValue> {
+    fn merge_all(&self) -> Digest {
         let mut rest = self.clone();
-        while rest.stack.len() > len {
+        while rest.stack.len() > 2 {
             rest.merge_top();
         }
-        rest.stack
+        Digest(*merge_subtrees_root(&rest.stack[0], &rest.stack[1], Mode::Hash).as_bytes())
     }
 }
 
@@ -190,23 +154,6 @@ mod tests {
             hasher.update(step);
         });
         assert_eq!(hasher.finish(), hash_piece(PieceIndex(3), 65536, &data));
-    }
-
-    #[test]
-    fn blocks_hashed_apart_give_the_value_of_the_piece() {
-        const BLOCK: usize = BLOCK_BYTES as usize;
-        let data: Vec<u8> = (0..8 * BLOCK).map(|i| (i * 31 + i / 1024) as u8).collect();
-        for (piece, len) in [(0, 8 * BLOCK), (3, 8 * BLOCK), (3, 5 * BLOCK + 77), (0, 2 * BLOCK), (0, BLOCK), (2, 1)] {
-            let (piece, data) = (PieceIndex(piece), &data[..len]);
-            let offset = u64::from(piece.0) * 8 * BLOCK as u64;
-            let hash = |(i, block)| Some(hash_block(offset + (i * BLOCK) as u64, block));
-            let mut blocks: Vec<_> = data.chunks(BLOCK).enumerate().map(hash).collect();
-            let whole = hash_piece(piece, 8 * BLOCK_BYTES, data);
-            assert_eq!(hash_piece_of_blocks(piece, 8 * BLOCK_BYTES, data, &blocks), whole);
-            blocks[0] = None;
-            assert_eq!(hash_piece_of_blocks(piece, 8 * BLOCK_BYTES, data, &blocks), whole, "the first is hashed here");
-            assert_eq!(hash_piece_of_blocks(piece, 8 * BLOCK_BYTES, data, &[]), whole, "all are");
-        }
     }
 
     #[test]
