@@ -53,6 +53,8 @@ pub struct Setting {
     /// On a tmpfs, and removed at the end.
     dir: TempDir,
     options: Options,
+    /// From 1.
+    round: u32,
 }
 
 impl Setting {
@@ -93,9 +95,10 @@ fn bench(options: Options) -> Result<(), String> {
     let dir = tempfile::Builder::new().prefix("mobcast-bench-").tempdir_in(&options.dir);
     let dir = dir.map_err(|error| format!("{}: {error}; name a tmpfs with --dir", options.dir.display()))?;
     let mobcast = options.command.clone().map_or_else(build, Ok)?;
-    let setting = Setting { mobcast, dir, options };
+    let mut setting = Setting { mobcast, dir, options, round: 0 };
     let mut results = Results::default();
     for round in 1..=setting.options.rounds {
+        setting.round = round;
         for scenario in &chosen {
             eprintln!("round {round} of {}: {}", setting.options.rounds, scenario.name);
             let samples = (scenario.round)(&setting).map_err(|problem| format!("{}: {problem}", scenario.name))?;

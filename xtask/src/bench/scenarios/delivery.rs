@@ -74,17 +74,23 @@ pub const ONE_TO_FIFTEEN: Scenario = Scenario {
     round: |setting| deliver(setting, &Network::switch(16)?, setting.bytes_or(512 << 20)),
 };
 
+/// Each round begins with another one, so that nobody is always the first, who finds caches and memory cold.
 fn deliver(setting: &Setting, network: &Network, bytes: u64) -> Result<Vec<Sample>, String> {
     let object = Object::make(setting, bytes)?;
+    let mut subjects = vec![PLAIN, TLS];
+    subjects.extend(setting.has(Program::Socat).then_some(SOCAT));
+    subjects.extend(setting.has(Program::Libtorrent).then_some(LIBTORRENT));
+    let first = setting.round as usize % subjects.len();
+    subjects.rotate_left(first);
     let mut samples = Vec::new();
-    if setting.has(Program::Socat) {
-        samples.extend(programs::socat(setting, network, &object)?.samples(SOCAT));
-    }
-    for (subject, payload) in [(PLAIN, Payload::Plain), (TLS, Payload::Tls)] {
-        samples.extend(programs::mobcast_files(setting, network, &object, payload)?.samples(subject));
-    }
-    if setting.has(Program::Libtorrent) {
-        samples.extend(programs::libtorrent(setting, network, &object)?.samples(LIBTORRENT));
+    for subject in subjects {
+        let run = match subject {
+            PLAIN => programs::mobcast_files(setting, network, &object, Payload::Plain),
+            TLS => programs::mobcast_files(setting, network, &object, Payload::Tls),
+            SOCAT => programs::socat(setting, network, &object),
+            _ => programs::libtorrent(setting, network, &object),
+        };
+        samples.extend(run?.samples(subject));
     }
     Ok(samples)
 }
