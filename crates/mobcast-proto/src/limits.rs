@@ -32,15 +32,14 @@ pub const OPEN_PIECES_BYTES_MAX: u64 = 40 * MIB;
 pub const OPEN_PIECES_BYTES_MIN: u64 = PIECE_SIZE_MAX as u64;
 /// Buffers of pieces beyond the open ones: payload of requests that were taken back still comes in.
 pub const SPARE_PIECES_BYTES_MAX: u64 = 4 * MIB;
-/// Control frames that wait on all links of a node together, where peers do not read.
-pub const FRAMES_WAITING_BYTES_MAX: usize = 4 << 20;
+/// Control frames that wait on all links of a node together: twice what a coordinator says at one moment, when the views of
+/// 2,048 members change, of under 2 KiB each.
+pub const FRAMES_WAITING_BYTES_MAX: usize = 8 << 20;
 /// Buffers of a link, bytes: what has been received and not been taken apart, what is sealed and not sent, and a span
 /// of payload.
 const LINK_BUFFERS_BYTES: u64 = (128 + 128 + 256) * KIB;
 /// Spans of payload read ahead, bytes.
 const SPANS_AHEAD_BYTES: u64 = 16 * 256 * KIB;
-/// What peers have, a bit for each piece and link.
-const HAVE_SETS_BYTES: u64 = LINKS_MAX as u64 * PIECES_MAX as u64 / 8;
 /// The program, its threads and all that is small.
 const PROGRAM_BYTES: u64 = 8 * MIB;
 /// Resident memory of a node, by the sum below. Two things are not in it: beyond 240,000 entries, the tree of a directory
@@ -52,17 +51,17 @@ const _: () = assert!(
         + FRAMES_WAITING_BYTES_MAX as u64
         + LINKS_MAX as u64 * LINK_BUFFERS_BYTES
         + SPANS_AHEAD_BYTES
-        + HAVE_SETS_BYTES
         + PROGRAM_BYTES
         <= NODE_MEMORY_BYTES_MAX
 );
 const _: () = assert!(PIECE_SIZE_MAX as u64 * 2 <= OPEN_PIECES_BYTES_MAX);
+const _: () = assert!(PIECES_MAX as u64 * (32 + LINKS_MAX as u64 / 8) + OPEN_PIECES_BYTES_MIN <= OPEN_PIECES_BYTES_MAX);
 
-/// What a node holds of an object besides its pieces: their hashes, once for manifest and driver, and the tree of a
-/// directory, which takes about four times the bytes of its encoded index. A stream may come to have all the pieces that
-/// there may be.
+/// What a node holds of an object besides its pieces: for each piece its hash, once for manifest and driver, and a bit for
+/// each link whose peer has it; and the tree of a directory, which takes about four times the bytes of its encoded index.
+/// A stream may come to have all the pieces that there may be.
 pub fn held_bytes(pieces: Option<u32>, index_length: u64) -> u64 {
-    u64::from(pieces.unwrap_or(PIECES_MAX)) * 32 + index_length * 4
+    u64::from(pieces.unwrap_or(PIECES_MAX)) * (32 + LINKS_MAX as u64 / 8) + index_length * 4
 }
 const _: () = assert!(PIECE_SIZE_MIN as u64 == 16 * KIB && FRAME_BYTES_MAX as u64 == 64 * KIB);
 

@@ -15,7 +15,7 @@ use crate::driver::store::Store;
 /// sent everything within milliseconds.
 const FRAME_BYTES_MAX: usize = 1 << 20;
 /// A peer for which no more than this waits is not given up, however much waits for the others.
-const FRAME_BYTES_MIN: usize = 64 << 10;
+const FRAME_BYTES_MIN: usize = 128 << 10;
 const _: () = assert!(FRAME_BYTES_MIN * LINKS_MAX <= FRAMES_WAITING_BYTES_MAX);
 /// Bytes of frames taken at once: what the channel packs into one write.
 const FRAMES_AT_ONCE_BYTES: usize = 64 << 10;
@@ -214,7 +214,7 @@ mod tests {
         let given_up: Vec<usize> = queues.iter().filter_map(fill).collect();
         assert_eq!(given_up.len(), LINKS_MAX);
         assert!(given_up.iter().all(|&bytes| bytes > FRAME_BYTES_MIN));
-        assert!(given_up.last().is_some_and(|&bytes| bytes <= FRAME_BYTES_MIN + (128 << 10)), "{given_up:?}");
+        assert!(given_up.last().is_some_and(|&bytes| bytes <= FRAME_BYTES_MIN + (64 << 10)), "{given_up:?}");
         drop(queues);
         assert_eq!(node.load(Ordering::Relaxed), 0);
     }
