@@ -1,6 +1,7 @@
 //! Pieces that were asked for and are not stored yet: who was asked for which bytes, and which have arrived.
 
 use crate::flow::window::RequestMark;
+use crate::time::Time;
 use crate::units::{ByteRange, LinkId};
 
 /// A request of one piece at one peer.
@@ -24,12 +25,14 @@ pub struct OpenPiece {
     pub parts: Vec<Part>,
     /// Peers from which bytes have come: to blame if they are wrong.
     pub contributors: Vec<LinkId>,
+    /// When the last byte arrived: from then on it waits for being verified and stored.
+    pub arrived_at: Option<Time>,
 }
 
 impl OpenPiece {
     /// A piece of `len` bytes, of which nothing has arrived.
     pub fn new(len: u32) -> OpenPiece {
-        OpenPiece { len, received: Vec::new(), parts: Vec::new(), contributors: Vec::new() }
+        OpenPiece { len, received: Vec::new(), parts: Vec::new(), contributors: Vec::new(), arrived_at: None }
     }
 
     /// Bytes of the piece.

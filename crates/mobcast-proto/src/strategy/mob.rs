@@ -62,6 +62,8 @@ pub struct Mob {
     stealing: Option<(LinkId, Time)>,
     backlog_told: Option<(u32, u64)>,
     last_news: Time,
+    /// Whether what has arrived waits for the disk: then others should import what comes next.
+    disk_stalls: bool,
     /// Pieces that have changed their source once: a second time would only waste what is on its way.
     moved: HaveSet,
 }
@@ -159,6 +161,10 @@ impl Mob {
         // Whatever was asked of the lost peer, or given to it, may be this node's to import again.
         (0..swarm.known()).for_each(|piece| self.consider(swarm, PieceIndex(piece)));
         self.divide_among_local_peers(swarm);
+        if swarm.root_gone {
+            // Its cluster imports like any other from here on.
+            self.tell_interests(swarm);
+        }
         self.fill_all(swarm);
     }
 
@@ -279,6 +285,7 @@ impl Mob {
         if self.newcomer.as_ref().is_some_and(|(until, _)| *until <= swarm.now()) {
             self.newcomer = None;
         }
+        self.disk_stalls = steal::waiting_for_disk(swarm).next().is_some();
         self.tell_backlog(swarm);
         self.give_stalled_up(swarm);
         self.help_if_stuck(swarm);
@@ -292,7 +299,7 @@ impl Mob {
     /// Whether this node is the one of its cluster that imports a piece.
     fn is_mine(&self, swarm: &Swarm, piece: PieceIndex) -> bool {
         let own = swarm.standing.slots.contains(slot_of(swarm.id, piece)) && !self.given.contains_key(&piece);
-        (own || self.stolen.contains(piece)) && !swarm.in_root_cluster()
+        (own && !swarm.in_root_cluster()) || self.stolen.contains(piece)
     }
 
     /// Puts a piece on the list of those to import, if it belongs there.
@@ -341,6 +348,14 @@ impl Mob {
         if heard.is_some_and(|heard| heard >= locals) {
             self.newcomer = None;
             self.fill_all(swarm);
+        }
+    }
+
+    fn tell_interests(&self, swarm: &mut Swarm) {
+        for link in swarm.links() {
+            if is_wan(swarm, link) {
+                self.tell_interest(swarm, link);
+            }
         }
     }
 
@@ -407,7 +422,7 @@ impl Mob {
     }
 
     fn pick_global(&self, swarm: &mut Swarm, link: LinkId) -> Option<PieceIndex> {
-        if self.newcomer.is_some() {
+        if self.newcomer.is_some() || self.disk_stalls {
             return None;
         }
         let mut random = swarm.random.clone();

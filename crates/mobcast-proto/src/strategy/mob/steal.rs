@@ -2,6 +2,7 @@
 //! itself.
 
 use crate::content::have::{Run, bits_of, runs_of};
+use crate::fetch::open::OpenPiece;
 use crate::fetch::swarm::Swarm;
 use crate::flow::window::Window;
 use crate::random::mix2;
@@ -11,6 +12,8 @@ use crate::units::{LinkId, PieceIndex};
 
 use super::{Mob, TAKE_OVER_FACTOR, is_wan, known_mask};
 
+/// A piece that has arrived and is not stored within this waits for a disk that stalls.
+const DISK_PATIENCE: Duration = Duration::from_millis(300);
 /// Pieces stolen at a time, at most.
 const STEAL_MAX: u32 = 64;
 /// A requested piece changes hands only if that saves at least this.
@@ -29,7 +32,8 @@ impl Mob {
 
     pub(super) fn tell_backlog(&mut self, swarm: &mut Swarm) {
         let asked = swarm.open().filter(|(_, open)| open.parts.iter().any(|p| is_wan(swarm, p.peer))).count() as u32;
-        let backlog = (self.todo.count() + asked.saturating_sub(1), Mob::import_rate(swarm));
+        let held_up = self.held_up(swarm).count() as u32;
+        let backlog = (self.todo.count() + asked.saturating_sub(1) + held_up, Mob::import_rate(swarm));
         let told = self.backlog_told.unwrap_or_default();
         // Nothing to say while it shrinks by less than an eighth.
         if backlog.0 <= told.0 && backlog.0 + told.0 / 8 > told.0 && self.backlog_told.is_some() {
@@ -43,7 +47,7 @@ impl Mob {
 
     /// Asks the local peer that would need longest for some of its work: as much as the idle links can ask for at once.
     pub(super) fn steal(&mut self, swarm: &mut Swarm) {
-        if self.stealing.is_some() || swarm.in_root_cluster() {
+        if self.stealing.is_some() || self.disk_stalls || swarm.in_root_cluster() {
             return;
         }
         let busy = self.backlogs.iter().filter(|(_, (left, _))| *left > 0);
@@ -58,10 +62,11 @@ impl Mob {
     }
 
     /// Gives a thief its part of what is left: what both would have finished at the same time. What was stolen already
-    /// stays where it is, or it would wander about and never be asked for.
+    /// stays where it is, or it would wander about and never be asked for; unless this node imports nothing while its disk stalls.
     pub(super) fn give(&mut self, swarm: &mut Swarm, thief: LinkId, thief_rate: u64, pieces_max: u32) {
         let own_rate = Mob::import_rate(swarm).max(1);
-        let mut own: Vec<PieceIndex> = self.todo.iter().filter(|&piece| !self.stolen.contains(piece)).collect();
+        let may_go = |&piece: &PieceIndex| self.disk_stalls || !self.stolen.contains(piece);
+        let mut own: Vec<PieceIndex> = self.todo.iter().filter(may_go).collect();
         let left = own.len() as u64;
         let part =
             u128::from(left) * u128::from(thief_rate.max(1)) / (u128::from(thief_rate.max(1)) + u128::from(own_rate));
@@ -73,13 +78,24 @@ impl Mob {
         if own.is_empty() {
             own.extend(self.asked_and_late(swarm, thief_rate));
         }
+        if own.is_empty() {
+            // What waits for this node's disk comes sooner once more.
+            own.extend(self.held_up(swarm).take(pieces_max as usize));
+        }
         for &piece in &own {
             self.todo.remove(piece);
+            self.stolen.remove(piece);
             self.given.insert(piece, thief);
         }
         own.sort_unstable();
         swarm.tell(thief, StrategyMessage::Grant { pieces: runs_of(own) });
         self.backlog_told = None;
+    }
+
+    /// What the cluster would have if this node's disk did not stall, and nobody else imports.
+    fn held_up<'a>(&'a self, swarm: &'a Swarm) -> impl Iterator<Item = PieceIndex> + 'a {
+        let wanted = |piece: &PieceIndex| swarm.local_copies(*piece) == 0 && !self.given.contains_key(piece);
+        waiting_for_disk(swarm).filter(wanted)
     }
 
     /// A piece that was asked for in vain so far, and that the thief would have clearly earlier: the request is taken
@@ -128,7 +144,7 @@ impl Mob {
     /// itself, wherever it can get it. Copies that arrive twice by this are counted as waste.
     pub(super) fn help_if_stuck(&mut self, swarm: &mut Swarm) {
         let since = swarm.now().since(self.last_news);
-        if swarm.in_root_cluster() || since < STUCK_AFTER || swarm.open().any(|(_, open)| !open.parts.is_empty()) {
+        if since < STUCK_AFTER || swarm.open().any(|(_, open)| !open.parts.is_empty()) {
             return;
         }
         // Again after as long a pause.
@@ -144,10 +160,12 @@ impl Mob {
             self.given.remove(&piece);
             self.todo.insert(piece);
         }
-        for link in swarm.links() {
-            if swarm.peer(link).is_some_and(|p| !p.local) {
-                self.tell_interest(swarm, link);
-            }
-        }
+        self.tell_interests(swarm);
     }
+}
+
+/// Pieces that have arrived and wait for the disk for longer than a disk should take.
+pub(super) fn waiting_for_disk(swarm: &Swarm) -> impl Iterator<Item = PieceIndex> {
+    let late = |open: &OpenPiece| open.arrived_at.is_some_and(|at| swarm.now().since(at) >= DISK_PATIENCE);
+    swarm.open().filter(move |(_, open)| late(open)).map(|(piece, _)| piece)
 }
