@@ -24,6 +24,9 @@ const MOVE_PATIENCE: Duration = Duration(2 * SILENCE_MAX.0);
 const WAITING_MAX: usize = 2 * REPORTS_PER_FRAME;
 /// A node that was admitted and never took its place in the tree is given up.
 const READY_PATIENCE: Duration = SILENCE_MAX;
+/// Broadcasts that the coordinator has not heard of yet and that are reported about: an announcement may be overtaken
+/// by a few reports. Each takes two bytes and a bit for a piece, up to 2 MiB.
+const UNKNOWN_BROADCASTS_MAX: usize = 4;
 
 /// What the coordinator's node keeps on top of the coordinator's own state.
 #[derive(Default)]
@@ -249,6 +252,8 @@ impl Node {
                 self.coordination.release_again.insert(result.broadcast);
             }
             Report::Receipt { broadcast, .. } if self.finished.contains(&broadcast) => {}
+            Report::Result(result) if !self.keeps_books_of(result.broadcast) => {}
+            Report::Receipt { broadcast, .. } if !self.keeps_books_of(broadcast) => {}
             Report::Result(result) => self.node_result(from, result),
             Report::Receipt { broadcast, pieces } => {
                 let pieces = self.coordination.receipts.entry(broadcast).or_default().add(from, &pieces);
@@ -256,6 +261,13 @@ impl Node {
                 self.let_root_leave(broadcast);
             }
         }
+    }
+
+    /// Whether reports about a broadcast are kept: any member can make numbers of broadcasts up.
+    fn keeps_books_of(&self, id: BroadcastId) -> bool {
+        let Coordination { receipts, results, .. } = &self.coordination;
+        let unknown = receipts.keys().chain(results.keys()).filter(|id| !self.broadcasts.contains_key(id)).count();
+        self.broadcasts.contains_key(&id) || unknown < UNKNOWN_BROADCASTS_MAX
     }
 
     /// Whether a node's place in the control tree is right below this one.

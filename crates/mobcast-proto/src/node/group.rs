@@ -18,6 +18,9 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(2);
 const RETRY_MIN: Duration = Duration::from_millis(100);
 /// Longest pause between attempts.
 const RETRY_MAX: Duration = Duration::from_secs(2);
+/// Reports of others that a node holds while it has no way up: what their results and receipts take in a group of some
+/// ten thousand nodes.
+pub(super) const REPORTS_HELD_BYTES_MAX: usize = 4 << 20;
 /// Attempts to reach a peer before the coordinator is asked for another one.
 const DIALS_MAX: u32 = 3;
 // ---- Joining ----
@@ -355,6 +358,7 @@ impl Node {
     }
 
     fn pass_up(&mut self, report: SignedReport) {
+        self.membership.reports_bytes += report.encoded_len();
         self.membership.reports.push(report);
         // Never at once, even when it is due: what else the node says at this moment goes along in the same frame.
         let due = self.membership.reports_flushed.map_or(self.now, |at| at + REPORT_INTERVAL);
@@ -365,6 +369,7 @@ impl Node {
         self.membership.reports_at = None;
         let Some(link) = self.upward_link() else { return };
         self.membership.reports_flushed = Some(self.now);
+        self.membership.reports_bytes = 0;
         let (mut reports, mut bytes) = (Vec::new(), 0);
         for report in std::mem::take(&mut self.membership.reports) {
             if reports.len() == REPORTS_PER_FRAME || bytes > REPORTS_BYTES_MAX {
@@ -389,7 +394,7 @@ impl Node {
             }
             if self.is_coordinating() {
                 self.verify_report(report);
-            } else if self.membership.reports.len() < crate::limits::NODES_MAX {
+            } else if self.membership.reports_bytes < REPORTS_HELD_BYTES_MAX {
                 self.pass_up(report);
             }
         }

@@ -51,6 +51,8 @@ pub(super) struct Membership {
     pub(super) dial_failures: BTreeMap<NodeId, u32>,
     /// Reports on their way up.
     pub(super) reports: Vec<SignedReport>,
+    /// Bytes of them.
+    pub(super) reports_bytes: usize,
     /// When they are sent.
     pub(super) reports_at: Option<Time>,
     /// When some were sent last.

@@ -16,6 +16,7 @@ use crate::time::{Duration, Time};
 use crate::units::{LinkId, NodeId, Signature};
 use crate::wire::frame::Frame;
 
+use super::group::REPORTS_HELD_BYTES_MAX;
 use super::{Node, Pending};
 
 /// The first successor leaves a coordinator that is out of reach this long to come back: two attempts over a
@@ -34,6 +35,7 @@ pub(super) struct Regency {
     standings: BTreeMap<NodeId, Standing>,
     /// Reports that are dealt with once the group is rebuilt.
     held: Vec<(NodeId, Report)>,
+    held_bytes: usize,
 }
 
 // ---- The coordinator, before ----
@@ -119,7 +121,8 @@ impl Node {
         }
         let expected = self.membership.entrusted.iter().flatten().chain(&self.membership.children).copied();
         let expected = expected.filter(|&node| node != succession.coordinator.node).collect();
-        self.regency = Some(Regency { since: self.now, expected, standings: BTreeMap::new(), held: Vec::new() });
+        self.regency =
+            Some(Regency { since: self.now, expected, standings: BTreeMap::new(), held: Vec::new(), held_bytes: 0 });
         let frame = Frame::Succession { succession: succession.clone(), signature };
         self.membership.acknowledge(succession, signature);
         self.member_links().into_iter().for_each(|link| self.send(link, frame.clone()));
@@ -287,7 +290,11 @@ impl Node {
                 }
             }
             Report::Ready { .. } | Report::Unreachable { .. } => {}
-            report => regency.held.push((from, report)),
+            report if regency.held_bytes < REPORTS_HELD_BYTES_MAX => {
+                regency.held_bytes += SignedReport::body(from, &report).len();
+                regency.held.push((from, report));
+            }
+            _ => {}
         }
     }
 
