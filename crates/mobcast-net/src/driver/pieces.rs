@@ -4,7 +4,7 @@
 //! Payload is taken only for pieces whose hash is known and that are not stored. A piece that does not fit into the
 //! memory for open pieces is passed over; the core finds it incomplete and asks for it again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +13,7 @@ use mobcast_proto::content::Descriptor;
 use mobcast_proto::content::have::HaveSet;
 use mobcast_proto::content::object::{piece_offset, piece_range};
 use mobcast_proto::limits::{OPEN_PIECES_BYTES_MAX, SPARE_PIECES_BYTES_MAX};
-use mobcast_proto::{BroadcastId, ByteRange, Digest, PieceIndex};
+use mobcast_proto::{BroadcastId, ByteRange, Digest, LinkId, PieceIndex};
 
 use super::buffers::{Assembly, Claim};
 use super::stats::TransferStats;
@@ -31,6 +31,8 @@ pub struct PieceTable {
 #[derive(Debug, Default)]
 struct Inner {
     broadcasts: BTreeMap<BroadcastId, Incoming>,
+    /// Links whose payload is taken.
+    links: BTreeSet<LinkId>,
     /// Bytes of buffers, in use or kept for the next piece.
     allocated: u64,
     /// Pieces begun so far.
@@ -46,6 +48,8 @@ struct Incoming {
     root_of_first: Option<Digest>,
     stored: HaveSet,
     open: BTreeMap<PieceIndex, Assembly>,
+    /// Links that have brought bytes of open pieces, or are bringing them.
+    brought: BTreeMap<PieceIndex, Vec<LinkId>>,
     /// Buffers for the next pieces. They are not zeroed: a piece is used only when it is filled.
     kept: Vec<BytesMut>,
     sink: Option<Arc<ObjectSink>>,
@@ -129,6 +133,7 @@ impl PieceTable {
             root_of_first: None,
             stored: HaveSet::new(),
             open: BTreeMap::new(),
+            brought: BTreeMap::new(),
             kept: Vec::new(),
             sink: None,
             index: Arc::new(index),
@@ -183,17 +188,37 @@ impl PieceTable {
 // ---- Payload ----
 
 impl PieceTable {
-    /// Makes place for a chunk that a link announces. Empty if it is not wanted.
-    pub fn claim(&self, broadcast: BroadcastId, piece: PieceIndex, range: ByteRange) -> Filling<'_> {
+    /// A link is up: its payload is taken.
+    pub fn admit(&self, link: LinkId) {
+        self.lock().links.insert(link);
+    }
+
+    /// A link is gone for the core. Open pieces that it has brought bytes of are given up: the core does not hear any
+    /// more of what the link still brings, and would blame another peer if that is wrong.
+    pub fn bar(&self, link: LinkId) {
         let mut inner = self.lock();
-        let (assembly, claims) = inner.claim(broadcast, piece, range).unwrap_or_default();
+        inner.links.remove(&link);
+        let of = |(&id, incoming): (&BroadcastId, &Incoming)| {
+            let pieces = incoming.brought.iter().filter(|(_, links)| links.contains(&link));
+            pieces.map(|(&piece, _)| (id, piece)).collect::<Vec<_>>()
+        };
+        let touched: Vec<(BroadcastId, PieceIndex)> = inner.broadcasts.iter().flat_map(of).collect();
+        for (broadcast, piece) in touched {
+            inner.give_up(broadcast, piece);
+        }
+    }
+
+    /// Makes place for a chunk that a link announces. Empty if it is not wanted.
+    pub fn claim(&self, link: LinkId, broadcast: BroadcastId, piece: PieceIndex, range: ByteRange) -> Filling<'_> {
+        let mut inner = self.lock();
+        let (assembly, claims) = inner.claim(link, broadcast, piece, range).unwrap_or_default();
         drop(inner);
         Filling { table: self, broadcast, piece, assembly, claims }
     }
 
     /// Gives up what has arrived of a piece.
     pub fn drop_piece(&self, broadcast: BroadcastId, piece: PieceIndex) {
-        self.lock().take(broadcast, piece).ok();
+        self.lock().give_up(broadcast, piece);
     }
 
     /// Takes a piece of which the core says that all bytes have arrived. None if that is not so.
@@ -250,7 +275,16 @@ impl PieceTable {
 }
 
 impl Inner {
-    fn claim(&mut self, broadcast: BroadcastId, piece: PieceIndex, range: ByteRange) -> Option<(u64, Vec<Claim>)> {
+    fn claim(
+        &mut self,
+        link: LinkId,
+        broadcast: BroadcastId,
+        piece: PieceIndex,
+        range: ByteRange,
+    ) -> Option<(u64, Vec<Claim>)> {
+        if !self.links.contains(&link) {
+            return None;
+        }
         let incoming = self.broadcasts.get(&broadcast)?;
         incoming.stats.add_in(u64::from(range.len()));
         let known = piece.0 < incoming.hashes.count && range.end <= incoming.len(piece);
@@ -263,7 +297,12 @@ impl Inner {
             let assembly = Assembly::new(buffer, self.begun);
             self.broadcasts.get_mut(&broadcast)?.open.insert(piece, assembly);
         }
-        let assembly = self.broadcasts.get_mut(&broadcast)?.open.get_mut(&piece)?;
+        let incoming = self.broadcasts.get_mut(&broadcast)?;
+        let links = incoming.brought.entry(piece).or_default();
+        if !links.contains(&link) {
+            links.push(link);
+        }
+        let assembly = incoming.open.get_mut(&piece)?;
         Some((assembly.number(), assembly.claim(range)))
     }
 
@@ -293,12 +332,20 @@ impl Inner {
     fn take(&mut self, broadcast: BroadcastId, piece: PieceIndex) -> Result<Option<BytesMut>, ()> {
         let incoming = self.broadcasts.get_mut(&broadcast).ok_or(())?;
         let assembly = incoming.open.remove(&piece).ok_or(())?;
+        incoming.brought.remove(&piece);
         let size = incoming.piece_size;
         let buffer = assembly.into_buffer(size);
         if buffer.is_none() {
             self.allocated -= u64::from(size);
         }
         Ok(buffer)
+    }
+
+    /// Gives up what has arrived of a piece, and keeps its buffer.
+    fn give_up(&mut self, broadcast: BroadcastId, piece: PieceIndex) {
+        if let Ok(Some(buffer)) = self.take(broadcast, piece) {
+            self.keep(broadcast, buffer);
+        }
     }
 
     /// Keeps a buffer for the next piece. Returns the buffer's bytes.
@@ -391,5 +438,83 @@ impl Filling<'_> {
 impl Drop for Filling<'_> {
     fn drop(&mut self) {
         self.put_back(false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{SinkOptions, SinkTarget};
+    use mobcast_proto::content::object::{FileMeta, ObjectKind};
+
+    const PIECE: PieceIndex = PieceIndex(0);
+    const SIZE: u32 = 1 << 20;
+    const ALL: ByteRange = ByteRange { start: 0, end: SIZE };
+    const HOSTILE: LinkId = LinkId(1);
+    const HONEST: LinkId = LinkId(2);
+
+    /// A table that waits for an object of one piece of ones, with two links.
+    fn table() -> (PieceTable, BroadcastId) {
+        let (table, id) = (PieceTable::default(), BroadcastId::default());
+        let descriptor = Descriptor {
+            kind: ObjectKind::Synthetic { seed: 1 },
+            name: vec![],
+            meta: FileMeta::default(),
+            length: Some(u64::from(SIZE) + 1),
+            index_length: 0,
+            piece_size: SIZE,
+            strategy: "mob".into(),
+        };
+        table.announce(id, &descriptor, Arc::default());
+        let sink = ObjectSink::open(SinkTarget::Verify, &descriptor, &SinkOptions::default()).expect("a sink");
+        table.open(id, Arc::new(sink));
+        let right = hash_piece(PIECE, SIZE, &vec![1; SIZE as usize]).subtree;
+        table.add_hashes(id, PIECE, &[right], None);
+        [HOSTILE, HONEST].into_iter().for_each(|link| table.admit(link));
+        (table, id)
+    }
+
+    /// What a link brings of a chunk; false if nothing of it is wanted.
+    fn bring(table: &PieceTable, id: BroadcastId, link: LinkId, byte: u8, range: ByteRange) -> bool {
+        let mut filling = table.claim(link, id, PIECE, range);
+        let wanted = !filling.claims_mut().is_empty();
+        filling.claims_mut().iter_mut().for_each(|claim| claim.bytes_mut().fill(byte));
+        filling.done();
+        wanted
+    }
+
+    #[test]
+    fn pieces_that_are_given_up_leave_their_memory_to_others() {
+        let (table, id) = table();
+        for _ in 0..200 {
+            assert!(bring(&table, id, HONEST, 0, ByteRange { start: 0, end: 10 }), "there is memory for a piece");
+            table.drop_piece(id, PIECE);
+        }
+    }
+
+    #[test]
+    fn what_a_barred_link_has_brought_is_not_taken_for_another_ones() {
+        let (table, id) = table();
+        assert!(bring(&table, id, HOSTILE, 0x66, ByteRange { start: 0, end: SIZE / 2 }));
+        let mut under_way = table.claim(HOSTILE, id, PIECE, ByteRange { start: SIZE / 2, end: SIZE });
+        under_way.claims_mut()[0].bytes_mut().fill(0x66);
+        table.bar(HOSTILE);
+        assert!(bring(&table, id, HONEST, 1, ALL), "all of it is wanted again");
+        under_way.done();
+        assert!(!bring(&table, id, HOSTILE, 0x66, ALL), "nothing more is taken from it");
+        let full = table.take_full(id, PIECE).expect("every byte is there");
+        assert!(matches!(table.store(full), Verdict::Stored));
+    }
+
+    #[test]
+    fn a_piece_that_a_barred_link_brought_half_of_is_not_whole() {
+        let (table, id) = table();
+        let (first, second) = (ByteRange { start: 0, end: SIZE / 2 }, ByteRange { start: SIZE / 2, end: SIZE });
+        assert!(bring(&table, id, HOSTILE, 1, first));
+        table.bar(HOSTILE);
+        assert!(bring(&table, id, HONEST, 1, second));
+        assert!(table.take_full(id, PIECE).is_none(), "it has to come again");
+        assert!(bring(&table, id, HONEST, 1, ALL));
+        assert!(table.take_full(id, PIECE).is_some());
     }
 }

@@ -148,6 +148,7 @@ impl Engine {
     pub(super) fn link_down(&mut self, link: LinkId, end: LinkEnd) {
         // Closed from this side already, or reported by the other half.
         let Some(open) = self.links.remove(&link) else { return };
+        self.pieces.bar(link);
         if end.is_violation() {
             warn!(%link, address = %open.address, peer = ?open.peer, %end, "peer dropped");
             let reason = CloseReason::Violation(end.to_string());
@@ -163,6 +164,7 @@ impl Engine {
     pub(super) fn close(&mut self, link: LinkId, reason: &CloseReason) {
         self.dials.remove(&link);
         let Some(open) = self.links.remove(&link) else { return };
+        self.pieces.bar(link);
         info!(%link, address = %open.address, peer = ?open.peer, %reason, "link closed");
         open.queue.close();
         self.closing.spawn(async move {

@@ -41,6 +41,7 @@ enum Item {
 impl Reader {
     /// For a link whose channel is open.
     pub fn new(link: LinkId, receiver: Receiver, pieces: Arc<PieceTable>, inputs: mpsc::Sender<Input>) -> Reader {
+        pieces.admit(link);
         Reader { link, receiver, pieces, inputs, untold: None }
     }
 
@@ -63,6 +64,7 @@ impl Reader {
                 }
                 Item::Payload(header) => {
                     if let Err(error) = self.take_chunk(&header).await {
+                        self.tell().await;
                         return error.into();
                     }
                     self.note(&header).await;
@@ -89,7 +91,7 @@ impl Reader {
 
     /// Reads a chunk into its place; what others have brought already is passed over.
     async fn take_chunk(&mut self, header: &PayloadHeader) -> Result<(), ChannelError> {
-        let mut filling = self.pieces.claim(header.broadcast, header.piece, header.range);
+        let mut filling = self.pieces.claim(self.link, header.broadcast, header.piece, header.range);
         let mut at = header.range.start;
         for claim in filling.claims_mut() {
             skip(&mut self.receiver, claim.range().start - at).await?;
