@@ -56,7 +56,7 @@ impl Experiment {
         self.receiver.node().id
     }
 
-    /// The receiver says whom it dropped and why; so does its log.
+    /// The receiver says whom it dropped and why.
     async fn dropped(&mut self, puppet: NodeId, why: &str) {
         let reason = within(async {
             loop {
@@ -68,7 +68,6 @@ impl Experiment {
         });
         let reason = reason.await;
         assert!(reason.contains(why), "dropped because it {reason}, not because it {why}");
-        assert!(is_logged(&[&format!("{puppet}"), why]), "the log does not name {puppet}: {why}");
     }
 
     /// The stream is written to its end, and arrives as it was.
@@ -80,6 +79,11 @@ impl Experiment {
         assert!(completed.data.expect("in memory")[..] == bytes);
         drop(self.broadcast);
     }
+}
+
+/// The log names who was dropped and why; it does when the link is closed.
+fn assert_logged(puppet: NodeId, why: &str) {
+    assert!(is_logged(&[&format!("{puppet}"), why]), "the log does not name {puppet}: {why}");
 }
 
 /// The announcement of the stream, as every peer passes it on.
@@ -127,6 +131,7 @@ async fn a_member_that_sends_corrupt_pieces_is_dropped_and_the_transfer_complete
         experiment.dropped(puppet.node(), "sent a forged piece").await;
         within(writing).await.expect("no panic").expect("written");
         assert!(within(rubbish).await.expect("no panic") > 0, "it was asked for something");
+        assert_logged(puppet.node(), "sent a forged piece");
         let rest = bytes[10 * PIECE..].to_vec();
         let Experiment { mut received, mut writer, broadcast, .. } = experiment;
         let writing = tokio::task::spawn_blocking(move || writer.write_all(&rest));
@@ -186,6 +191,7 @@ async fn whoever_forges_what_others_have_to_say_is_dropped_and_nothing_comes_of_
         link.send(forgery).await;
         experiment.dropped(puppet.node(), why).await;
         link.until_closed().await;
+        assert_logged(puppet.node(), why);
     }
     experiment.completes(pattern(5 * PIECE)).await;
 }
@@ -205,6 +211,7 @@ async fn an_impossible_frame_ends_the_link_and_is_named() {
         let _ = link.sender.send_frames(&[bytes]).await;
         experiment.dropped(puppet.node(), "no frame").await;
         link.until_closed().await;
+        assert_logged(puppet.node(), "no frame");
     }
     let puppet = experiment.puppet().await;
     let mut link = within(puppet.dial(experiment.receiver_id(), true)).await;

@@ -469,7 +469,7 @@ mod tests {
         let sink = ObjectSink::open(SinkTarget::Verify, &descriptor, &SinkOptions::default()).expect("a sink");
         table.open(id, Arc::new(sink));
         let right = hash_piece(PIECE, SIZE, &vec![1; SIZE as usize]).subtree;
-        table.add_hashes(id, PIECE, &[right], None);
+        table.add_hashes(id, PIECE, [right].into(), None);
         [HOSTILE, HONEST].into_iter().for_each(|link| table.admit(link));
         (table, id)
     }
