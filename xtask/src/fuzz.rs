@@ -25,6 +25,10 @@ const INSTRUMENT: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
 /// Findings that were mended keep their inputs under names that begin like this; minimising leaves them alone.
 const REGRESSION: &str = "regression-";
+/// Inputs kept for each target, beside those of findings.
+const KEPT_MAX: usize = 180;
+/// Bytes of them.
+const KEPT_BYTES_MAX: u64 = 280_000;
 
 /// What the command line asks for.
 enum Task<'a> {
@@ -192,14 +196,29 @@ fn minimise(path: &Path, target: &str, work: &Path, corpus: &Path) -> io::Result
             fs::remove_file(entry.path())?;
         }
     }
-    let (mut inputs, mut bytes) = (0, 0);
+    let mut found: Vec<(u64, PathBuf)> = Vec::new();
     for entry in fs::read_dir(&small)? {
         let entry = entry?;
-        bytes += fs::copy(entry.path(), corpus.join(entry.file_name()))?;
-        inputs += 1;
+        found.push((entry.metadata()?.len(), entry.path()));
+    }
+    let (mut inputs, mut bytes) = (0, 0);
+    for (size, path) in few(found) {
+        fs::copy(&path, corpus.join(path.file_name().unwrap_or_default()))?;
+        (inputs, bytes) = (inputs + 1, bytes + size);
     }
     println!("{target}: {inputs} inputs of {bytes} bytes kept");
     Ok(())
+}
+
+/// As many as the repository keeps: long inputs reach the most.
+fn few(mut found: Vec<(u64, PathBuf)>) -> Vec<(u64, PathBuf)> {
+    found.sort_by(|a, b| b.cmp(a));
+    let mut bytes = 0;
+    let fits = |(size, _): &(u64, PathBuf)| {
+        bytes += size;
+        bytes <= KEPT_BYTES_MAX
+    };
+    found.into_iter().take(KEPT_MAX).take_while(fits).collect()
 }
 
 #[cfg(test)]
@@ -225,6 +244,15 @@ mod tests {
             assert!(source.contains(&entry) && HELP.contains(target), "{target}");
         }
         assert_eq!(source.matches("Target { name: ").count(), TARGETS.len());
+    }
+
+    #[test]
+    fn few_inputs_are_kept_and_long_ones_first() {
+        let found = |sizes: &[u64]| sizes.iter().map(|&size| (size, PathBuf::from(size.to_string()))).collect();
+        let sizes = |kept: Vec<(u64, PathBuf)>| kept.into_iter().map(|(size, _)| size).collect::<Vec<_>>();
+        assert_eq!(sizes(few(found(&[3, 1, 2]))), [3, 2, 1]);
+        assert_eq!(few(found(&[1; 1_000])).len(), KEPT_MAX);
+        assert_eq!(few(found(&[KEPT_BYTES_MAX / 2; 5])).len(), 2);
     }
 
     #[test]

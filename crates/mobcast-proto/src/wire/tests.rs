@@ -16,7 +16,7 @@ use crate::content::slots::SlotSet;
 use crate::group::assignment::{Assignment, Credential, PeerAddress};
 use crate::group::report::{NodeResult, Report, SignedReport, Traffic};
 use crate::group::succession::{Secret, Standing, Succession};
-use crate::limits::{BATCH_HASHES_MAX, CHUNK_BYTES_MAX, FRAME_BYTES_MAX, PIECE_SIZE_MAX};
+use crate::limits::{BATCH_HASHES_MAX, CHUNK_BYTES_MAX, FRAME_BYTES_MAX, PIECE_SIZE_MAX, PIECES_MAX};
 use crate::strategy::message::StrategyMessage;
 use crate::units::{BroadcastId, ByteRange, ClusterId, Digest, GroupId, NodeId, PieceIndex, PublicKey, Signature};
 
@@ -336,6 +336,21 @@ fn every_shortened_or_lengthened_frame_is_refused() {
         }
         bytes.push(0);
         assert!(matches!(Frame::decode(&bytes), Err(DecodeError::Long(1) | DecodeError::Limit { .. })), "{frame:?}");
+    }
+}
+
+#[test]
+fn a_piece_that_no_object_can_have_is_no_frame() {
+    for piece in [PieceIndex(PIECES_MAX), PieceIndex(u32::MAX)] {
+        let (broadcast, range) = (BROADCAST, ByteRange { start: 0, end: 1 });
+        for frame in [
+            Frame::Request { broadcast, piece, range },
+            Frame::Cancel { broadcast, piece },
+            Frame::Reject { broadcast, piece },
+        ] {
+            let refused = Frame::decode(&frame.encode());
+            assert!(matches!(refused, Err(DecodeError::Limit { what: "piece", .. })), "{refused:?}");
+        }
     }
 }
 
