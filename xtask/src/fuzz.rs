@@ -177,7 +177,7 @@ fn watch(mut command: Command) -> io::Result<Summary> {
     Ok(summary)
 }
 
-/// Replaces the corpus by the fewest of all known inputs that cover the same edges.
+/// Replaces the corpus by few of all known inputs that cover the same edges about as often.
 fn minimise(path: &Path, target: &str, work: &Path, corpus: &Path) -> io::Result<()> {
     let small = repository::root().join("target/fuzz/small").join(target);
     if small.exists() {
@@ -185,7 +185,7 @@ fn minimise(path: &Path, target: &str, work: &Path, corpus: &Path) -> io::Result
     }
     fs::create_dir_all(&small)?;
     let mut command = engine(path, target);
-    command.args(["-set_cover_merge=1", "-use_counters=0"]).arg(format!("-max_len={}", input_bytes_max(target)));
+    command.arg("-set_cover_merge=1").arg(format!("-max_len={}", input_bytes_max(target)));
     let done = command.args([&small, work, corpus]).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
     if !done.success() {
         return Err(io::Error::other(format!("the inputs of {target} cannot be minimised")));

@@ -160,7 +160,7 @@ impl World {
     }
 
     pub fn pass(&mut self, time: Duration) {
-        self.now = self.now + time;
+        self.now += time;
         self.settle();
     }
 
