@@ -80,7 +80,7 @@ fn batch(u: &mut Unstructured<'_>, descriptor: &Descriptor, chain: &Chain) -> Re
         piece_size: if is_wrong(0) { descriptor.piece_size / 2 } else { descriptor.piece_size },
         first: PieceIndex(if is_wrong(1) { u.arbitrary()? } else { chain.pieces() }),
         previous: if is_wrong(2) { Digest([1; 32]) } else { chain.last() },
-        hashes: vec![Digest([7; 32]); hashes],
+        hashes: vec![Digest([7; 32]); hashes].into(),
         end,
     })
 }

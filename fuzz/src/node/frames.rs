@@ -243,7 +243,7 @@ fn whole(u: &mut Unstructured<'_>) -> Result<Whole> {
     let mut descriptor = description(u, 3)?;
     descriptor.length = Some(data.len() as u64);
     let mut batch = continuing(&Chain::new(&descriptor), super::BROADCAST, descriptor.piece_size, 0);
-    batch.hashes = if data.is_empty() { vec![] } else { vec![subtree(&data)] };
+    batch.hashes = if data.is_empty() { [].into() } else { [subtree(&data)].into() };
     batch.end = Some(End { length: data.len() as u64, object_hash: Digest([9; 32]) });
     if u.ratio(1, 8)? {
         batch.first = piece(u)?;
@@ -258,7 +258,14 @@ fn subtree(data: &[u8]) -> Digest {
 
 fn continuing(chain: &Chain, broadcast: BroadcastId, piece_size: u32, hashes: usize) -> Batch {
     let first = PieceIndex(chain.pieces());
-    Batch { broadcast, piece_size, first, previous: chain.last(), hashes: vec![Digest([7; 32]); hashes], end: None }
+    Batch {
+        broadcast,
+        piece_size,
+        first,
+        previous: chain.last(),
+        hashes: vec![Digest([7; 32]); hashes].into(),
+        end: None,
+    }
 }
 
 /// A batch that continues what the node has of a manifest, or nearly so.
@@ -283,7 +290,7 @@ fn batch(world: &World, u: &mut Unstructured<'_>) -> Result<Batch> {
         batch.previous = Digest([1; 32]);
     }
     if batch.first.0.saturating_add(hashes as u32) > PIECES_MAX {
-        batch.hashes.clear();
+        batch.hashes = [].into();
     }
     Ok(batch)
 }
