@@ -109,6 +109,15 @@ fn a_receiver_that_can_only_dial_out_relays_all_the_same() {
     takes_part(&root, [("open", &open), ("closed", &closed)]);
 }
 
+/// The same, where its cluster's first member cannot be dialled, and the control tree begins with it.
+#[test]
+fn a_receiver_that_can_only_dial_out_may_be_the_first_of_its_cluster() {
+    let Some(mut lab) = Lab::new(Needs::Firewalls) else { return };
+    let [root, open, closed] = lab.site(Family::V4);
+    closed.lets_nobody_in();
+    takes_part(&root, [("closed", &closed), ("open", &open)]);
+}
+
 /// The others are told its private address, which leads nowhere.
 #[test]
 fn a_receiver_behind_translated_addresses_relays_all_the_same() {

@@ -70,7 +70,7 @@ impl Plan {
         let mut random = Random::new(seed);
         let (topology, slowest) = random_topology(&mut random);
         let nodes = topology.nodes() as u32;
-        let bytes = (1 + random.below(12_000_000)) as u64;
+        let bytes = (1 + random.below(30_000_000)) as u64;
         let nominal = Duration::for_bytes(bytes, slowest);
         let root = if random.below(10) < 6 { 0 } else { random.below(nodes as usize) as u32 };
         let forging = nodes > 3 && random.below(8) == 0;

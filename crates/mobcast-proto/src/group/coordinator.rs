@@ -391,9 +391,13 @@ impl Coordinator {
         }
     }
 
-    /// A peer that `node` was told to connect to does not answer: it is given another one.
+    /// A peer that `node` was told to connect to does not answer: it is told to connect to `node` instead, and `node` is
+    /// given another one.
     pub fn handle_unreachable(&mut self, node: NodeId, peer: NodeId) {
         if self.members.contains_key(&node) && self.graph.disconnect(node, peer) {
+            if self.graph.turn_round(node, peer) {
+                self.changed.insert(peer);
+            }
             self.connect(node);
             self.changed.insert(node);
             self.publish();

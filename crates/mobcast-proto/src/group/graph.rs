@@ -39,13 +39,15 @@ pub struct Graph {
     shunned: BTreeSet<NodeId>,
     /// For each ordered pair of clusters, where the search for the next peer starts.
     cursors: BTreeMap<(ClusterId, ClusterId), usize>,
+    /// Who has dialled whom in vain: a firewall lets nobody in, or nobody from there.
+    in_vain: BTreeSet<(NodeId, NodeId)>,
 }
 
 impl Graph {
     /// No links yet. `top` will be the top of the control tree.
     pub fn new(top: NodeId) -> Graph {
         let (estranged, shunned) = (BTreeSet::new(), BTreeSet::new());
-        Graph { top, vertices: BTreeMap::new(), estranged, shunned, cursors: BTreeMap::new() }
+        Graph { top, vertices: BTreeMap::new(), estranged, shunned, cursors: BTreeMap::new(), in_vain: BTreeSet::new() }
     }
 
     /// Nodes in it.
@@ -82,6 +84,7 @@ impl Graph {
     pub fn remove(&mut self, node: NodeId) -> Vec<NodeId> {
         self.detach(node);
         let Some(vertex) = self.vertices.remove(&node) else { return Vec::new() };
+        self.in_vain.retain(|&(from, to)| from != node && to != node);
         for child in vertex.children {
             self.vertex_mut(child).parent = None;
         }
@@ -235,13 +238,29 @@ impl Graph {
         gained
     }
 
-    /// Takes back that `node` dials `peer`; false if it was not told to.
+    /// Takes back that `node` dials `peer`, which it has done in vain; false if it was not told to.
     pub fn disconnect(&mut self, node: NodeId, peer: NodeId) -> bool {
         let told = self.vertices.get_mut(&node).is_some_and(|v| v.told.remove(&peer));
         if told && let Some(vertex) = self.vertices.get_mut(&peer) {
             vertex.accepted.remove(&node);
+            self.in_vain.insert((node, peer));
         }
         told
+    }
+
+    /// Has `peer` dial `node`, which has dialled it in vain: who cannot be reached may reach others. False if that is
+    /// not possible either.
+    pub fn turn_round(&mut self, node: NodeId, peer: NodeId) -> bool {
+        let cluster = |node| self.vertices.get(node).map(|vertex| vertex.cluster);
+        let possible = match (cluster(&node), cluster(&peer)) {
+            (Some(a), Some(b)) if a == b => self.can_link(peer, node, LOCAL_PEERS_MAX),
+            (Some(_), Some(_)) => self.can_link(peer, node, GLOBAL_PEERS_MAX),
+            _ => false,
+        };
+        if possible {
+            self.link(peer, node);
+        }
+        possible
     }
 
     fn next_global(&mut self, node: NodeId, own: ClusterId, other: ClusterId, members: &[NodeId]) -> Option<NodeId> {
@@ -267,6 +286,7 @@ impl Graph {
             && to.dialable
             && !self.shunned.contains(&peer)
             && !self.are_estranged(node, peer)
+            && !self.in_vain.contains(&(node, peer))
             && !from.told.contains(&peer)
             && !from.accepted.contains(&peer)
             && self.degree(peer, local) < degree_max

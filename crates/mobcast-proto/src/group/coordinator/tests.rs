@@ -201,6 +201,25 @@ fn nobody_is_admitted_to_a_group_that_closes() {
     assert_eq!(group.refused.len(), 1);
 }
 
+#[test]
+fn who_cannot_be_dialled_is_told_to_dial() {
+    let mut group = Group::found();
+    group.join_all([join("closed", Some("b")), join("open", Some("b"))]);
+    group.settle();
+    let (closed, open) = (NodeId(1), NodeId(2));
+    let told = |group: &Group, node: NodeId| -> Vec<NodeId> {
+        group.views[&node].local_peers.iter().map(|peer| peer.node).collect()
+    };
+    assert_eq!(told(&group, open), [closed]);
+    group.coordinator.handle_unreachable(open, closed);
+    group.drain();
+    assert_eq!((told(&group, open), told(&group, closed)), (vec![], vec![open]));
+    // It was in vain, too: nobody tries again.
+    group.coordinator.handle_unreachable(closed, open);
+    group.drain();
+    assert_eq!((told(&group, open), told(&group, closed)), (vec![], vec![]));
+}
+
 proptest! {
     #[test]
     fn views_stay_consistent_whoever_comes_and_goes(
