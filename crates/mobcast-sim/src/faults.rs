@@ -95,7 +95,9 @@ impl Plan {
             let node = if random.below(3) == 0 { 0 } else { random.below(nodes as usize) as u32 };
             if dead.len() as u32 + 2 < nodes && dead.insert(node) {
                 let stop = if random.below(2) == 0 { Stop::Silent } else { Stop::Reset };
-                self.faults.push((when(random), Fault::Stop(node, stop)));
+                // A root is soon rid of what it has.
+                let at = if node == self.root { Time(when(random).0 / 4) } else { when(random) };
+                self.faults.push((at, Fault::Stop(node, stop)));
             }
         }
         for _ in 0..random.below(4) {

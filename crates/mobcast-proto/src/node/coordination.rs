@@ -35,8 +35,9 @@ pub(super) struct Coordination {
     joining: BTreeMap<NodeId, Joining>,
     /// The parents that members were given.
     pub(super) parents: BTreeMap<NodeId, NodeId>,
-    /// Members that have been given another parent, and have not shown themselves below it.
-    moving: BTreeMap<NodeId, Time>,
+    /// Members that have been given another parent, and have not shown themselves below it: since when, and where they
+    /// were.
+    moving: BTreeMap<NodeId, (Time, NodeId)>,
     /// Members out of sight.
     pub(super) missing: BTreeMap<NodeId, Time>,
     /// Successors that have the authority's key, with the children that they were told of.
@@ -61,10 +62,10 @@ impl Coordination {
         self.results.entry(id).or_default().insert(node, true);
     }
 
-    /// A member is given a parent. True if it had another one.
-    fn move_member(&mut self, node: NodeId, parent: Option<NodeId>) -> bool {
-        let Some(parent) = parent else { return false };
-        self.parents.insert(node, parent).is_some_and(|old| old != parent)
+    /// A member is given a parent: the one that it had, if that is another one.
+    fn move_member(&mut self, node: NodeId, parent: Option<NodeId>) -> Option<NodeId> {
+        let parent = parent?;
+        self.parents.insert(node, parent).filter(|old| *old != parent)
     }
 
     /// Nothing more is to come of a broadcast.
@@ -122,8 +123,8 @@ impl Node {
                 }
                 Decision::Assign { assignment } => {
                     let (node, parent) = (assignment.node, assignment.parent.as_ref().map(|parent| parent.node));
-                    if self.coordination.move_member(node, parent) {
-                        self.coordination.moving.entry(node).or_insert(self.now);
+                    if let Some(old) = self.coordination.move_member(node, parent) {
+                        self.coordination.moving.entry(node).or_insert((self.now, old));
                     }
                     let bytes = assignment.to_bytes();
                     let message = signed_message(SignatureDomain::Assignment, self.config.group, &bytes);
@@ -176,7 +177,12 @@ impl Node {
             let link = joining.link;
             return self.send(link, frame);
         }
-        let Some(path) = self.coordinator.as_ref().map(|coordinator| coordinator.path_to(node)) else { return };
+        let Some(coordinator) = &self.coordinator else { return };
+        // It knows nothing of a new parent before it has this frame.
+        let place = self.coordination.moving.get(&node).map(|&(_, old)| old).or_else(|| coordinator.parent_of(node));
+        let Some(parent) = place else { return };
+        let mut path = coordinator.path_to(parent);
+        path.push(node);
         if let Some((&first, rest)) = path.split_first()
             && let Some(link) = self.link_to(first)
         {
@@ -349,8 +355,9 @@ impl Node {
         let now = self.now;
         let late = self.coordination.joining.iter().filter(|(_, joining)| now.since(joining.since) >= READY_PATIENCE);
         let missing = self.coordination.missing.iter().filter(|&(_, &since)| now.since(since) >= LOST_GRACE);
-        let moving = self.coordination.moving.iter().filter(|&(_, &since)| now.since(since) >= MOVE_PATIENCE);
-        let lost: Vec<NodeId> = late.map(|(&n, _)| n).chain(missing.chain(moving).map(|(&n, _)| n)).collect();
+        let moving = self.coordination.moving.iter().filter(|(_, (since, _))| now.since(*since) >= MOVE_PATIENCE);
+        let lost = late.map(|(&n, _)| n).chain(missing.map(|(&n, _)| n)).chain(moving.map(|(&n, _)| n));
+        let lost: Vec<NodeId> = lost.collect();
         lost.into_iter().for_each(|node| self.lose_member(node));
         let again = std::mem::take(&mut self.coordination.release_again);
         again.into_iter().for_each(|broadcast| self.sign_release(broadcast));

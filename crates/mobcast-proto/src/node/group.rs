@@ -178,6 +178,7 @@ impl Node {
         let old_parent = self.membership.parent();
         let first = self.assignment().is_none();
         self.membership.assignment = Some(assignment);
+        self.membership.refused_parent = None;
         let new_parent = self.membership.parent();
         self.membership.dial_failures.clear();
         if first {
@@ -384,8 +385,23 @@ impl Node {
         }
     }
 
+    /// A report of this node has come back to it: whoever is above it hangs below it too. It turns to the coordinator.
+    fn leave_circle(&mut self, link: LinkId) {
+        let parent = self.membership.parent();
+        if let Some(child) = self.member_at(link) {
+            self.membership.children.remove(&child);
+        }
+        if parent.is_some_and(|parent| parent != self.membership.coordinator_node()) {
+            self.membership.refused_parent = parent;
+            self.orphaned();
+        }
+    }
+
     /// Reports of nodes further down.
     pub(super) fn reports_from(&mut self, link: LinkId, reports: Vec<SignedReport>) {
+        if reports.iter().any(|report| Some(report.from) == self.id()) && !self.is_coordinating() {
+            return self.leave_circle(link);
+        }
         for report in reports {
             let child = report.introduces() && self.member_at(link) == Some(report.from);
             if child && self.membership.children.insert(report.from) {

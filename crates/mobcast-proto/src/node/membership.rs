@@ -23,6 +23,8 @@ pub(super) struct Membership {
     pub(super) deposed: BTreeSet<NodeId>,
     /// At a successor that has the authority's key: the coordinator's children.
     pub(super) entrusted: Option<Vec<NodeId>>,
+    /// A parent that has turned out to hang below this node: one of the two has missed its last assignment.
+    pub(super) refused_parent: Option<NodeId>,
     /// When this node looks whether it has to take over.
     pub(super) takeover_at: Option<Time>,
     /// Whether the way up leads nowhere, for all that this node knows.
@@ -151,7 +153,8 @@ impl Membership {
     /// The node above in the control tree; a coordinator that is gone has been replaced by its successor.
     pub(super) fn parent(&self) -> Option<NodeId> {
         let parent = self.assignment.as_ref()?.parent.as_ref()?.node;
-        Some(if self.is_deposed(parent) { self.coordinator_node() } else { parent })
+        let void = self.is_deposed(parent) || self.refused_parent == Some(parent);
+        Some(if void { self.coordinator_node() } else { parent })
     }
 
     /// Peers that the node was told to connect to.
