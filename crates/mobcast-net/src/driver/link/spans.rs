@@ -257,3 +257,62 @@ impl SpanQueue {
         self.spans.retain(|span| !Arc::ptr_eq(&span.part, part));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use mobcast_proto::{BroadcastId, PieceIndex};
+
+    use super::*;
+    use crate::driver::store::Store;
+    use crate::store::ObjectSource;
+
+    /// The spans of a link that was asked for two spans of a file with this contents.
+    fn spans_of(data: &[u8], plain: bool, reads: bool) -> (SpanQueue, LinkQueue) {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(data).expect("room");
+        let store = Store::Source(Arc::new(ObjectSource::open(file.path()).expect("it is there")));
+        let workers = Workers::start("test", 1).expect("a thread");
+        let mut spans = SpanQueue::new(Arc::new(SpanReader::new(Arc::new(workers))), plain, reads);
+        let (queue, range) = (LinkQueue::new(Default::default()), ByteRange::whole(2 * SPAN_BYTES));
+        queue.push_part(Part::new((BroadcastId::default(), PieceIndex(0), range), 0, store, Arc::default()));
+        spans.refill(&queue, false);
+        (spans, queue)
+    }
+
+    async fn data_of(span: Span) -> SpanData {
+        span.data.await.expect("a thread answers").expect("it can be read")
+    }
+
+    #[tokio::test]
+    async fn what_is_not_in_memory_is_read_by_threads() {
+        let data: Vec<u8> = (0..2 * SPAN_BYTES).map(|i| (i / 77) as u8).collect();
+        let (mut spans, _queue) = spans_of(&data, false, true);
+        let first = spans.pop().expect("two spans wait");
+        let (part, last) = (Arc::clone(&first.part), first.last);
+        assert!(matches!(data_of(first).await, SpanData::InFile));
+        spans.missed(Arc::clone(&part), ByteRange { start: 100, end: SPAN_BYTES }, last);
+        let SpanData::Copied(copied) = data_of(spans.pop().expect("it comes again")).await else { panic!("copied") };
+        assert!(copied.bytes() == &data[100..SPAN_BYTES as usize]);
+        for _ in 0..SPANS_AFTER_MISS {
+            assert!(spans.at_once(&part, ByteRange::whole(1)).is_none(), "threads read ahead for a while");
+        }
+        assert!(spans.at_once(&part, ByteRange::whole(1)).is_some(), "and then it is looked for again");
+    }
+
+    #[tokio::test]
+    async fn plain_payload_of_a_file_is_piped_and_the_pipe_comes_back() {
+        let data = vec![5; 2 * SPAN_BYTES as usize];
+        let (mut spans, _queue) = spans_of(&data, true, false);
+        let reader = Arc::clone(&spans.reader);
+        let SpanData::Piped(mut piped) = data_of(spans.pop().expect("two spans wait")).await else { panic!("piped") };
+        assert_eq!(piped.pipe_mut().held(), SPAN_BYTES as usize);
+        drop(piped);
+        assert_eq!(lock(&reader.kept.pipes).len(), 0, "it still holds what nobody wants");
+        let SpanData::Piped(mut piped) = data_of(spans.pop().expect("one waits")).await else { panic!("piped") };
+        piped.pipe_mut().took(SPAN_BYTES as usize);
+        drop(piped);
+        assert_eq!(lock(&reader.kept.pipes).len(), 1);
+    }
+}
