@@ -15,7 +15,7 @@ use super::samples::{MEMORY, PROCESSOR, Sample, THROUGHPUT};
 /// Debian's Python, whose libtorrent Debian packages.
 const PYTHON: &str = "/usr/bin/python3";
 const TORRENT_NODE: &str = include_str!("torrent_node.py");
-/// Bytes that socat moves at a time: the fastest of 8 KiB (its default), 64 KiB, 256 KiB and 1 MiB.
+/// Bytes that socat moves at a time. With its default, 8 KiB, it would be a measurement of system calls.
 const SOCAT_BYTES: &str = "262144";
 /// Programs that do not say when they listen get this long before the clock starts.
 const SETTLE_TIME: Duration = Duration::from_millis(200);
