@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use mobcast_proto::content::object::{Descriptor, FileMeta, ObjectKind};
+use mobcast_proto::limits::SUCCESSORS;
 use mobcast_proto::random::Random;
 use mobcast_proto::{BroadcastId, Duration, PieceIndex, Time};
 use mobcast_topology::{Cluster, ClusterIndex, LinkRef, Topology, WanLink};
@@ -74,7 +75,9 @@ impl Plan {
         let nominal = Duration::for_bytes(bytes, slowest);
         let root = if random.below(10) < 6 { 0 } else { random.below(nodes as usize) as u32 };
         let forging = nodes > 3 && random.below(8) == 0;
-        let malicious = forging.then(|| 1 + random.below(nodes as usize - 1) as u32).filter(|&node| node != root);
+        let malicious = forging.then(|| random.below(nodes as usize) as u32);
+        // What a malicious coordinator can do is another question (docs/security.md): it is none of the first successors.
+        let malicious = malicious.filter(|&node| node != root && node > SUCCESSORS as u32);
         let piece_size = 16 << 10 << random.below(4);
         let horizon_ms = (nominal.as_micros() / 1_000 * 3 / 2 + 3_000) as usize;
         let mut plan = Plan { topology, root, bytes, piece_size, nominal, malicious, faults: Vec::new() };
