@@ -72,6 +72,9 @@ pub fn describe(event: &GroupEvent) -> Option<String> {
         GroupEvent::RootMayLeave { .. } => {
             Some("the source may leave: every piece is held by two others, or by every receiver".into())
         }
+        GroupEvent::RootNeeded { .. } => {
+            Some("the source is needed again: somebody has joined, and others who had everything are gone".into())
+        }
         GroupEvent::CoordinatorChanged { own: true, .. } => {
             Some("the sender is gone: this node takes its place and collects the results".into())
         }

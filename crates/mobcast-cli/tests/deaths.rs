@@ -92,7 +92,8 @@ fn once_the_source_may_leave_killing_it_harms_nobody_who_has_joined() {
     let experiment = Experiment::new();
     let source = experiment.file("source", 4_000_000);
     let mut command = experiment.send_command();
-    let send = Process::start("send", command.arg(source).args(["--max-rate=4MB/s", "--piece-size=64KiB"]));
+    let send =
+        Process::start("send", command.arg(source).args(["--receivers=3", "--max-rate=4MB/s", "--piece-size=64KiB"]));
     let slow = "--max-rate=1MB/s";
     let holders = ["a", "b"].map(|name| experiment.recv(name, [name, slow]));
     send.expect_line("the source may leave");
@@ -104,4 +105,21 @@ fn once_the_source_may_leave_killing_it_harms_nobody_who_has_joined() {
         receiver.succeeds();
         assert!(fs::read(experiment.path(name)).expect("there") == data(4_000_000), "{name}");
     }
+}
+
+/// Those who had everything have left before the third one joins.
+#[test]
+fn a_source_that_is_needed_again_says_so() {
+    let experiment = Experiment::new();
+    let source = experiment.file("source", 1_000_000);
+    let mut command = experiment.send_command();
+    let send = Process::start("send", command.arg(source).args(["--max-rate=1MB/s", "--piece-size=64KiB"]));
+    experiment.recv("a", ["a"]).succeeds();
+    send.expect_line("the source may leave");
+    let late = experiment.recv("late", ["late"]);
+    send.expect_line("the source is needed again");
+    send.expect_line("the source may leave");
+    late.succeeds();
+    send.signal(Signal::INT);
+    send.ends_with(0);
 }

@@ -317,6 +317,12 @@ pub enum Event {
         /// The broadcast.
         broadcast: BroadcastId,
     },
+    /// At the coordinator: a member has joined, or those who held the pieces have gone, and the root is needed again
+    /// after all.
+    RootNeeded {
+        /// The broadcast.
+        broadcast: BroadcastId,
+    },
     /// At the coordinator: how far a node is.
     Progress {
         /// The broadcast.

@@ -43,6 +43,11 @@ pub enum GroupEvent {
         /// The broadcast.
         broadcast: BroadcastId,
     },
+    /// At the coordinator: a member has joined, or those who held the pieces have gone: the root is needed again.
+    RootNeeded {
+        /// The broadcast.
+        broadcast: BroadcastId,
+    },
     /// A peer was dropped because it broke the protocol or was silent.
     PeerDropped {
         /// The peer, where it is known.

@@ -224,9 +224,15 @@ impl GroupState {
                 }
                 self.tell(GroupEvent::MemberLost { node, name });
             }
+            Event::RootNeeded { broadcast } => {
+                if let Some(transfer) = self.transfer(broadcast) {
+                    transfer.set_may_leave(false);
+                }
+                self.tell(GroupEvent::RootNeeded { broadcast });
+            }
             Event::RootMayLeave { broadcast } => {
                 if let Some(transfer) = self.transfer(broadcast) {
-                    transfer.set_may_leave();
+                    transfer.set_may_leave(true);
                 }
                 self.tell(GroupEvent::RootMayLeave { broadcast });
             }

@@ -77,9 +77,9 @@ impl Transfer {
         self.lock().ended.unwrap_or_else(Instant::now) - self.started
     }
 
-    /// Its source can be spared from here on.
-    pub fn set_may_leave(&self) {
-        self.lock().may_leave.get_or_insert_with(Instant::now);
+    /// Its source can be spared from here on, or not any more.
+    pub fn set_may_leave(&self, may: bool) {
+        self.lock().may_leave = may.then(Instant::now);
     }
 
     /// Time from the start until its source could be spared.

@@ -226,12 +226,17 @@ impl<'a> Sending<'a> {
 
     /// What happens in the group: a line for the person, or, where a script has to act on it, one of JSON.
     fn tell(&mut self, event: &GroupEvent) {
-        match event {
-            GroupEvent::RootMayLeave { .. } if self.args.output.json => {
+        let signal = match event {
+            GroupEvent::RootMayLeave { .. } => Some("source_may_leave"),
+            GroupEvent::RootNeeded { .. } => Some("source_needed"),
+            _ => None,
+        };
+        match (signal, event) {
+            (Some(signal), _) if self.args.output.json => {
                 let seconds = self.broadcast.progress().elapsed.as_secs_f64();
-                self.screen.signal(&json!({ "event": "source_may_leave", "seconds": seconds }).to_string());
+                self.screen.signal(&json!({ "event": signal, "seconds": seconds }).to_string());
             }
-            event => describe(event).into_iter().for_each(|words| self.screen.say(&words)),
+            (_, event) => describe(event).into_iter().for_each(|words| self.screen.say(&words)),
         }
     }
 

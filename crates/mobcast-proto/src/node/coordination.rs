@@ -134,6 +134,7 @@ impl Node {
             }
         }
         self.entrust_successors();
+        self.review_roots();
     }
 
     pub(super) fn certified(&mut self, credential: Credential, signature: Signature, certificate: Vec<u8>) {
@@ -301,11 +302,19 @@ impl Node {
         let receivers = coordinator.members().filter(|&node| node != id.root).count();
         let pieces = self.broadcasts.get(&id).filter(|b| b.end().is_some()).map(|b| b.swarm().known());
         let receipts = self.coordination.receipts.get(&id);
-        if pieces.is_some_and(|pieces| receipts.is_some_and(|r| r.suffice(pieces, receivers)))
-            && self.coordination.may_leave.insert(id)
-        {
-            self.event(Event::RootMayLeave { broadcast: id });
+        if pieces.is_some_and(|pieces| receipts.is_some_and(|r| r.suffice(pieces, receivers))) {
+            if self.coordination.may_leave.insert(id) {
+                self.event(Event::RootMayLeave { broadcast: id });
+            }
+        } else if receivers > 0 && self.coordination.may_leave.remove(&id) {
+            self.event(Event::RootNeeded { broadcast: id });
         }
+    }
+
+    /// Members have come or gone: what was said of roots may be true no more.
+    fn review_roots(&mut self) {
+        let said: Vec<BroadcastId> = self.coordination.may_leave.iter().copied().collect();
+        said.into_iter().for_each(|id| self.let_root_leave(id));
     }
 
     fn node_result(&mut self, from: NodeId, mut result: NodeResult) {

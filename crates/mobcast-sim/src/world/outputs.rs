@@ -201,6 +201,7 @@ impl World {
             Event::Released { broadcast } => {
                 machine.seen.released.insert(broadcast, now);
             }
+            Event::RootNeeded { broadcast } => drop(machine.seen.may_leave.remove(&broadcast)),
             Event::RootMayLeave { broadcast } => {
                 machine.seen.may_leave.insert(broadcast, now);
             }
