@@ -130,7 +130,7 @@ fn a_receiver_behind_translated_addresses_relays_all_the_same() {
 fn takes_part(root: &Machine, receivers: [(&str, &Machine); 2]) {
     let experiment = Experiment::new();
     experiment.file("source", 4_000_000);
-    let limited = ["source", "--receivers=2", "--cluster=near", "--max-rate=4MB/s", "--piece-size=64KiB", "--json"];
+    let limited = ["source", "--receivers=2", "--cluster=near", "--max-rate=1MB/s", "--piece-size=64KiB", "--json"];
     let send = send(&experiment, root, &limited);
     let started = receivers.map(|(name, machine)| {
         let receiver = recv(&experiment, machine, name, &["--cluster=far"]);

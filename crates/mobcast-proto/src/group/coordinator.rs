@@ -396,14 +396,18 @@ impl Coordinator {
     /// A peer that `node` was told to connect to does not answer: it is told to connect to `node` instead, and `node` is
     /// given another one.
     pub fn handle_unreachable(&mut self, node: NodeId, peer: NodeId) {
+        if self.members.contains_key(&node) && self.graph.parent(node) == Some(peer) && peer != self.own {
+            self.graph.leave_unreached(node, peer);
+            self.attach_orphans();
+        }
         if self.members.contains_key(&node) && self.graph.disconnect(node, peer) {
             if self.graph.turn_round(node, peer) {
                 self.changed.insert(peer);
             }
             self.connect(node);
             self.changed.insert(node);
-            self.publish();
         }
+        self.publish();
     }
 
     fn probe_or_decide(&mut self, now: Time, link: LinkId) {

@@ -179,6 +179,7 @@ impl Graph {
             && vertex.dialable
             && !self.shunned.contains(&parent)
             && !self.are_estranged(parent, node)
+            && !self.in_vain.contains(&(node, parent))
             && vertex.children.len() < TREE_CHILDREN_MAX
             && !self.path_from_top(parent).is_empty()
             && !self.path_from_top(parent).contains(&node)
@@ -246,6 +247,12 @@ impl Graph {
             self.in_vain.insert((node, peer));
         }
         told
+    }
+
+    /// Takes `node` from a parent that it has dialled in vain, and will not be put below again.
+    pub fn leave_unreached(&mut self, node: NodeId, parent: NodeId) {
+        self.in_vain.insert((node, parent));
+        self.detach(node);
     }
 
     /// Has `peer` dial `node`, which has dialled it in vain: who cannot be reached may reach others. False if that is

@@ -241,7 +241,7 @@ impl Node {
             }
         }
         self.ensure_links();
-        if lost {
+        if self.membership.is_adrift(now) && !self.is_coordinating() {
             self.tell_adrift();
         }
         self.look_after_regency();

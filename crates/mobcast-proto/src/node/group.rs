@@ -387,10 +387,15 @@ impl Node {
 
     /// A report of this node has come back to it: whoever is above it hangs below it too. It turns to the coordinator.
     fn leave_circle(&mut self, link: LinkId) {
-        let parent = self.membership.parent();
         if let Some(child) = self.member_at(link) {
             self.membership.children.remove(&child);
         }
+        self.refuse_parent();
+    }
+
+    /// The parent leads nowhere: until it is given another one, this node turns to the coordinator.
+    pub(super) fn refuse_parent(&mut self) {
+        let parent = self.membership.parent();
         if parent.is_some_and(|parent| parent != self.membership.coordinator_node()) {
             self.membership.refused_parent = parent;
             self.orphaned();

@@ -15,6 +15,10 @@ pub(super) const LINKS_SPARE: usize = 64;
 /// A dial that has not succeeded for this long is given up.
 const DIAL_PATIENCE: Duration = SILENCE_MAX;
 
+/// After this, the coordinator is told of a peer that does not answer: it may be behind a firewall, and able to dial this
+/// node instead.
+const ANSWER_PATIENCE: Duration = Duration::from_millis(1_500);
+
 /// One link.
 #[derive(Debug)]
 pub(super) struct Link {
@@ -22,13 +26,15 @@ pub(super) struct Link {
     dial: Option<Dial>,
     identity: Option<PeerIdentity>,
     heard_at: Time,
+    /// Whether the coordinator was told that nobody answers.
+    complained: bool,
     pinged_at: Option<Time>,
     rtt_min: Option<Duration>,
 }
 
 impl Link {
     pub(super) fn accepted(now: Time) -> Link {
-        Link { dial: None, identity: None, heard_at: now, pinged_at: None, rtt_min: None }
+        Link { dial: None, identity: None, heard_at: now, complained: false, pinged_at: None, rtt_min: None }
     }
 
     fn dialled(now: Time, dial: Dial) -> Link {
@@ -230,6 +236,10 @@ impl Node {
             let Some(link) = self.links.get(&id) else { continue };
             let silence = now.since(link.heard_at);
             let limit = if link.identity.is_none() { DIAL_PATIENCE } else { SILENCE_MAX };
+            if link.identity.is_none() && silence >= ANSWER_PATIENCE && !link.complained {
+                self.complain(id);
+            }
+            let Some(link) = self.links.get(&id) else { continue };
             if silence >= limit {
                 let node = link.target();
                 let reason = CloseReason::Silent(silence);
@@ -242,6 +252,17 @@ impl Node {
             } else if link.member().is_some() && link.pinged_at.is_none_or(|at| now.since(at) >= PING_INTERVAL) {
                 self.ping(id);
             }
+        }
+    }
+
+    /// Tells the coordinator that a peer, or the parent, does not answer.
+    fn complain(&mut self, link: LinkId) {
+        let Some(state) = self.links.get_mut(&link) else { return };
+        state.complained = true;
+        if let Some(Dial::Member { node, .. }) = state.dial
+            && self.membership.told().iter().any(|peer| peer.node == node)
+        {
+            self.report(Report::Unreachable { node });
         }
     }
 

@@ -10,6 +10,9 @@ use crate::limits::SILENCE_MAX;
 use crate::time::{Duration, Time};
 use crate::units::{ClusterId, LinkId, NodeId, Signature};
 
+/// The second successor has taken over by then, if it lives.
+const ADRIFT_AFTER: Duration = Duration::from_secs(6);
+
 /// What a node knows of its place in the group.
 #[derive(Default)]
 pub(super) struct Membership {
@@ -27,7 +30,7 @@ pub(super) struct Membership {
     pub(super) refused_parent: Option<NodeId>,
     /// When this node looks whether it has to take over.
     pub(super) takeover_at: Option<Time>,
-    /// Whether the way up leads nowhere, for all that this node knows.
+    /// Whether those below were told that this node has no way up.
     pub(super) adrift: bool,
     /// The authority's word for its key.
     pub(super) credential: Option<(Credential, Signature)>,
@@ -90,9 +93,15 @@ impl Membership {
         [self.retry.map(|(at, _)| at), self.reports_at, self.takeover_at].into_iter().flatten().min()
     }
 
+    /// Whether neither the coordinator nor a successor has been in reach for so long that those below should look for
+    /// themselves.
+    pub(super) fn is_adrift(&self, now: Time) -> bool {
+        self.unreachable_since.is_some_and(|since| now.since(since) >= ADRIFT_AFTER)
+    }
+
     /// Whether the coordinator has been out of reach for so long that it must be taken for lost.
     pub(super) fn coordinator_lost(&self, now: Time) -> bool {
-        self.adrift || self.unreachable_since.is_some_and(|since| now.since(since) >= SILENCE_MAX)
+        self.unreachable_since.is_some_and(|since| now.since(since) >= SILENCE_MAX)
     }
 
     /// The coordinator's node.
@@ -129,6 +138,7 @@ impl Membership {
         self.coordinator = succession.coordinator.addresses.clone();
         self.succession = Some((succession, signature));
         self.claim = None;
+        self.refused_parent = None;
         self.coordinator_reached();
     }
 

@@ -205,17 +205,17 @@ impl Node {
         }
     }
 
-    /// Says down the tree, once, that no coordinator can be reached.
+    /// Says down the tree, once, that this node has no way up.
     pub(super) fn tell_adrift(&mut self) {
         if !std::mem::replace(&mut self.membership.adrift, true) {
             self.child_links().into_iter().for_each(|link| self.send(link, Frame::Adrift));
         }
     }
 
-    /// The node above has lost the coordinator for good.
+    /// The node above has lost its way up, which may be its own fault: this one looks for the coordinator itself.
     pub(super) fn parent_adrift(&mut self, link: LinkId) {
         if self.upward_link() == Some(link) {
-            self.tell_adrift();
+            self.refuse_parent();
         }
     }
 
