@@ -69,10 +69,13 @@ impl Node {
 
     fn coordinator_unreachable(&mut self) {
         let since = self.coordinator_missed();
-        let pause = self.membership.retry.map_or(RETRY_MIN, |(_, pause)| pause.times(2));
-        let grown = Duration(pause.0.max(self.now.since(since).0 / 2).min(RETRY_MAX.0));
-        let jitter = Duration(self.random.below(grown.0 as usize / 4 + 1) as u64);
-        self.membership.retry = Some((self.now + grown + jitter, grown));
+        // Another failure does not put off what is due already.
+        if self.membership.retry.is_none_or(|(at, _)| at <= self.now) {
+            let pause = self.membership.retry.map_or(RETRY_MIN, |(_, pause)| pause.times(2));
+            let grown = Duration(pause.0.max(self.now.since(since).0 / 2).min(RETRY_MAX.0));
+            let jitter = Duration(self.random.below(grown.0 as usize / 4 + 1) as u64);
+            self.membership.retry = Some((self.now + grown + jitter, grown));
+        }
         if !self.membership.lost_told {
             self.membership.lost_told = true;
             self.event(Event::CoordinatorLost);
