@@ -331,7 +331,10 @@ impl Node {
         let Some(state) = self.links.get_mut(&link) else { return };
         state.heard(now);
         match state.identity() {
-            Some(PeerIdentity::Member { .. }) => self.member_frame(link, frame),
+            Some(PeerIdentity::Member { .. }) => {
+                self.heard_of(link);
+                self.member_frame(link, frame);
+            }
             Some(PeerIdentity::Joiner) => self.joiner_frame(link, frame),
             None => {}
         }

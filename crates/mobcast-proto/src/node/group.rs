@@ -249,9 +249,6 @@ impl Node {
 
     pub(super) fn member_link_up(&mut self, link: LinkId, node: NodeId) {
         self.membership.dial_failures.remove(&node);
-        if node == self.membership.coordinator_node() {
-            self.membership.coordinator_reached();
-        }
         if self.is_coordinating() {
             self.greet_with_succession(link);
         }
@@ -259,6 +256,15 @@ impl Node {
             self.membership.adrift = false;
             self.report_ready();
             self.flush_reports();
+        }
+    }
+
+    /// A member has sent a frame, so it takes this node for one too.
+    pub(super) fn heard_of(&mut self, link: LinkId) {
+        if self.membership.unreachable_since.is_some()
+            && self.member_at(link) == Some(self.membership.coordinator_node())
+        {
+            self.membership.coordinator_reached();
         }
     }
 
@@ -307,7 +313,10 @@ impl Node {
             // A link to the coordinator is there already: it has to know what it is for from now on.
             self.report_ready();
         } else if self.membership.retry.is_none() {
-            let pause = Duration(RETRY_MIN.0 / 2 + self.random.below(RETRY_MIN.0 as usize) as u64);
+            // One that is connected to and hangs up at once is out of reach as well.
+            let gone = self.membership.unreachable_since.map_or(Duration::ZERO, |since| self.now.since(since));
+            let least = RETRY_MIN.0.max(gone.0 / 2).min(RETRY_MAX.0);
+            let pause = Duration(least / 2 + self.random.below(least as usize) as u64);
             self.membership.retry = Some((self.now + pause, RETRY_MIN));
         }
     }
