@@ -84,7 +84,8 @@ fn compare(troubles: &[fn(Time) -> Trouble]) {
 /// When the last node that is not in trouble is complete.
 fn last_of_others(place: &Place, seed: u64, trouble: Trouble) -> Time {
     let settings = NetworkSettings { report_drained: true, ..NetworkSettings::default() };
-    let machines = Settings { seed, check_every: 10_000, ..Settings::default() };
+    // A driver sends in smaller chunks where the link is slow.
+    let machines = Settings { seed, check_every: 10_000, chunk_bytes_max: 64 << 10, ..Settings::default() };
     let mut world = World::new(Network::new(&topology(place), settings), machines);
     for (cluster, count) in (0..).zip(place.nodes) {
         for _ in 0..count {
