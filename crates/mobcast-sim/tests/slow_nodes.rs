@@ -1,11 +1,14 @@
 //! One node that is slow, or whose disk stalls, delays nobody else. Each experiment is held against the same one, with the
 //! same seeds, without that node, or where it is well, if that takes longer; time is virtual, so the comparison is exact.
 
-use mobcast_proto::content::object::{Descriptor, FileMeta, ObjectKind};
 use mobcast_proto::{BroadcastId, Duration, Time};
 use mobcast_sim::network::{Network, NodeIndex, Settings as NetworkSettings};
 use mobcast_sim::world::{Settings, World};
 use mobcast_topology::{Cluster, ClusterIndex, Topology, preset};
+
+mod support;
+
+use support::descriptor;
 
 const MB: u64 = 1_000_000;
 /// The network card of every other node, bytes per second.
@@ -99,7 +102,7 @@ fn last_of_others(place: &Place, seed: u64, trouble: Trouble) -> Time {
             world.network.set_nic(node, Some(NIC / 20), Some(NIC / 20));
         }
     }
-    let id = world.broadcast(NodeIndex(0), descriptor(place.object), None);
+    let id = world.broadcast(NodeIndex(0), descriptor(place.object, 256 << 10), None);
     let done = |world: &World| world.machines[..others].iter().all(|machine| machine.seen.complete.contains_key(&id));
     while !done(&world) {
         assert!(world.network.now() < Time(600_000_000_000), "{place:?}, seed {seed}, {trouble:?}: it hangs");
@@ -121,16 +124,4 @@ fn last(world: &World, others: usize, id: BroadcastId) -> Time {
 fn topology(place: &Place) -> Topology {
     // Two clusters also where the second stays empty: nodes are started by hand.
     preset::full_mesh(2, &Cluster::new("", 1).with_nic(NIC), place.wan, 10_000_000)
-}
-
-fn descriptor(length: u64) -> Descriptor {
-    Descriptor {
-        kind: ObjectKind::Synthetic { seed: 0 },
-        name: b"object".to_vec(),
-        meta: FileMeta::default(),
-        length: Some(length),
-        index_length: 0,
-        piece_size: 256 << 10,
-        strategy: "mob".into(),
-    }
 }

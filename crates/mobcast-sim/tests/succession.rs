@@ -6,6 +6,7 @@ mod support;
 use mobcast_proto::{BroadcastId, Duration, NodeId};
 use mobcast_sim::network::{NodeIndex, Stop};
 use mobcast_sim::world::World;
+use mobcast_topology::ClusterIndex;
 
 use support::{descriptor, group, pause, run_until, seconds};
 
@@ -149,5 +150,20 @@ fn an_object_of_one_frame_reaches_everyone_although_the_coordinator_dies_meanwhi
             (1..12).all(|i| world.machines[i].seen.released.contains_key(&id))
         });
         assert!((1..12).all(|i| world.machines[i].seen.complete.contains_key(&id)), "step {step}");
+    }
+}
+
+/// A newcomer in the root's own cluster, which imports nothing while the root is there, finds all it lacks in the other
+/// one.
+#[test]
+fn what_the_root_cluster_lacks_when_the_root_dies_comes_from_others() {
+    for seed in 0..5 {
+        let mut world = group(&[1, 2], seed);
+        let id = world.broadcast(NodeIndex(0), descriptor(10 * MB, 128 << 10), None);
+        run_until(&mut world, seconds(60.0), |world| world.machines[0].seen.may_leave.contains_key(&id));
+        let late = world.start_machine(ClusterIndex(0), Some("c0".into()));
+        run_until(&mut world, seconds(60.0), |world| world.machines[late.0 as usize].seen.announced.contains(&id));
+        world.stop_machine(NodeIndex(0), Stop::Reset);
+        run_until(&mut world, seconds(120.0), |world| world.machines[late.0 as usize].seen.complete.contains_key(&id));
     }
 }
