@@ -9,7 +9,7 @@ const NIC_BYTES_PER_S: u64 = 125_000_000;
 
 fn main() {
     let argument = |i: usize, default: u64| std::env::args().nth(i).map_or(default, |a| a.parse().expect("a number"));
-    let (mebibytes, seed) = (argument(1, 64), argument(2, 1));
+    let (mebibytes, seed) = (argument(1, 256), argument(2, 1));
     let one_cluster = preset::full_mesh(1, &Cluster::new("", 16).with_nic(NIC_BYTES_PER_S), 0, 0);
     let outcome = run(one_cluster, mebibytes, 1 << 20, seed);
     println!("16 nodes, 1 MiB pieces: control by payload {:.6}", outcome.control);

@@ -20,6 +20,8 @@ const CHECK_EVERY: u64 = 16;
 /// two silent deaths in a row are noticed after 10 seconds each, and a successor waits for others as long.
 const SLACK: Duration = Duration::from_secs(100);
 const SLACK_FACTOR: u64 = 6;
+/// By then everyone who was there from the beginning has its place, and successors are named.
+const STANDS_AFTER: Time = Time(2_000_000_000);
 /// No machine stands still for as long as a silent peer is given up after.
 const PAUSE_MAX: Duration = Duration::from_secs(8);
 
@@ -290,6 +292,9 @@ impl Run {
             if gave_up > 0 && led && (complete > 0 || (0..pieces).all(held)) {
                 return Err(format!("somebody gave up although everything was there: {}", self.describe()));
             }
+            if let Some(node) = self.uncollected(id) {
+                return Err(format!("nobody has collected the result of node {node}: {}", self.describe()));
+            }
         }
         Ok(Summary {
             machines: self.world.machines.len() as u32,
@@ -301,6 +306,30 @@ impl Run {
             end: self.world.network.now(),
             trace_hash: self.world.trace_hash(),
         })
+    }
+
+    /// A node whose result the successor of a coordinator does not know; nothing else having gone wrong than that the
+    /// coordinator died when the group stood.
+    fn uncollected(&self, id: BroadcastId) -> Option<usize> {
+        let stood = |(at, fault): &(Time, Fault)| match fault {
+            Fault::Stop(0, _) => *at > STANDS_AFTER,
+            Fault::Rate(..) => true,
+            Fault::Join(_) | Fault::Stop(..) | Fault::Pause(..) | Fault::Cut(..) => false,
+        };
+        let died = self.stopped.contains(&0) && self.plan.faults.iter().all(stood);
+        let collected = |i: usize| {
+            let node = self.world.machines[i].node.id();
+            let known = |key| {
+                self.world
+                    .machines
+                    .iter()
+                    .any(|machine| machine.seen.coordinator_since.is_some() && machine.seen.results.contains_key(&key))
+            };
+            node.is_some_and(|node| node == id.root || known((id, node)))
+        };
+        // What was over before is not reported again.
+        let over = |i: usize| self.world.machines[i].seen.released.get(&id).is_some_and(|at| *at < self.last_fault);
+        self.concerned(id).filter(|&i| died && !over(i)).find(|&i| !collected(i))
     }
 
     fn describe(&self) -> String {
