@@ -185,7 +185,7 @@ impl Processes {
                 return Err(format!("the sender ends before {name} has joined: {}", self.send.last_words()));
             }
         }
-        if !self.send.says("the source may leave")? {
+        if !self.send.says("source_may_leave")? {
             return Err(format!("the sender ends without saying that it may leave: {}", self.send.last_words()));
         }
         std::thread::sleep(plan.delay);

@@ -314,7 +314,10 @@ impl Node {
         if waited < REGENCY_MIN || (!all && waited < REGENCY_MAX) {
             return;
         }
-        let (Some(own), Some(regency)) = (self.id(), self.regency.take()) else { return };
+        // What others say of this node is not asked.
+        let (Some(standing), Some(mut regency)) = (self.standing(), self.regency.take()) else { return };
+        let own = standing.credential.node;
+        regency.standings.insert(own, standing);
         let seed = self.random.next_u64();
         let coordinator = Coordinator::restore(own, self.membership.term(), &regency.standings, seed);
         self.coordinator = Some(coordinator);
