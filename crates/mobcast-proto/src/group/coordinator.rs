@@ -528,7 +528,7 @@ impl Coordinator {
         }
         for node in std::mem::take(&mut self.changed) {
             if let Some(member) = self.members.get_mut(&node) {
-                member.epoch += 1;
+                member.epoch = member.epoch.saturating_add(1);
                 let assignment = self.assignment(node);
                 self.decisions.push_back(Decision::Assign { assignment: Box::new(assignment) });
             }
