@@ -44,8 +44,6 @@ pub struct Swarm {
     /// Pieces that were wrong with several contributors: the next try comes from one, who can be blamed.
     suspect: HaveSet,
     traffic: Traffic,
-    /// Whether the root was a peer and is gone.
-    pub root_gone: bool,
     /// While the node has no place for pieces.
     paused: bool,
     flush_at: Option<Time>,
@@ -85,7 +83,6 @@ impl Swarm {
             open_limit: OPEN_PIECES_BYTES_MAX,
             suspect: HaveSet::new(),
             traffic: Traffic::default(),
-            root_gone: false,
             paused: true,
             flush_at: None,
             wake_at: None,
@@ -146,9 +143,9 @@ impl Swarm {
         self.end.is_some() && self.have.count() == self.known
     }
 
-    /// Whether the root is in this node's cluster, and not known to be gone.
+    /// Whether the root is in this node's cluster, and not said to be gone.
     pub fn in_root_cluster(&self) -> bool {
-        self.standing.root_cluster == Some(self.standing.cluster) && !self.root_gone
+        self.standing.root_cluster == Some(self.standing.cluster)
     }
 
     /// Peers, in fixed order.
@@ -332,7 +329,6 @@ impl Swarm {
     pub(crate) fn add_peer(&mut self, link: LinkId, node: NodeId, cluster: ClusterId) {
         let peer = SwarmPeer::new(node, cluster, cluster == self.standing.cluster);
         self.peers.insert(link, peer);
-        self.root_gone &= node != self.id.root;
     }
 
     /// Removes a peer; what was asked of it is missing again.
@@ -346,9 +342,9 @@ impl Swarm {
         for piece in asked {
             self.forget_part(link, piece);
         }
-        let Some(peer) = self.peers.remove(&link) else { return };
-        self.root_gone |= peer.node == self.id.root;
-        if peer.local {
+        if let Some(peer) = self.peers.remove(&link)
+            && peer.local
+        {
             for piece in peer.have.iter() {
                 self.local_copies[piece.as_usize()] -= 1;
             }

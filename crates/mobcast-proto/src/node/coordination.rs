@@ -134,7 +134,6 @@ impl Node {
             }
         }
         self.entrust_successors();
-        self.review_roots();
     }
 
     pub(super) fn certified(&mut self, credential: Credential, signature: Signature, certificate: Vec<u8>) {
@@ -152,6 +151,7 @@ impl Node {
     pub(super) fn tell_of_member(&mut self, node: NodeId, reason: &str) {
         if let Some((name, cluster)) = self.describe(node) {
             self.event(Event::MemberJoined { node, name, cluster, reason: reason.into() });
+            self.review_roots();
         }
     }
 
@@ -390,6 +390,7 @@ impl Node {
         if coordinator.handle_lost(node) {
             let name = described.map(|(name, _)| name).unwrap_or_default();
             self.event(Event::MemberLost { node, name });
+            self.review_roots();
         }
         self.drain_coordinator();
         let broadcasts: Vec<BroadcastId> = self.coordination.results.keys().copied().collect();

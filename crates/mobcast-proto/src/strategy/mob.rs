@@ -17,7 +17,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::content::have::{HaveSet, RUNS_PER_FRAME, Run, runs_of};
 use crate::content::slots::{SlotSet, slot_of};
 use crate::fetch::open::OpenPiece;
-use crate::fetch::picker::pick;
 use crate::fetch::swarm::Swarm;
 use crate::limits::SLOTS;
 use crate::random::mix2;
@@ -26,6 +25,7 @@ use crate::strategy::{Strategy, StrategyEvent};
 use crate::time::{Duration, Time};
 use crate::units::{ClusterId, LinkId, PieceIndex};
 
+mod asking;
 mod steal;
 
 /// A newcomer to a cluster waits this long for its peers to say what of its share they are importing already.
@@ -34,10 +34,6 @@ const NEWCOMER_PATIENCE: Duration = Duration::from_millis(100);
 const TICK: Duration = Duration::from_millis(200);
 /// A steal that is not answered within this is forgotten.
 const STEAL_PATIENCE: Duration = Duration::from_secs(1);
-/// A peer that was asked and sends nothing for this long is asked in vain.
-const STALLED_AFTER: Duration = Duration::from_secs(5);
-/// Peers asked for the same piece at the same time, at most.
-const SOURCES_MAX: usize = 2;
 /// A piece changes its source only if the other one would have it in less than this fraction of the time.
 const TAKE_OVER_FACTOR: u64 = 2;
 
@@ -161,10 +157,6 @@ impl Mob {
         // Whatever was asked of the lost peer, or given to it, may be this node's to import again.
         (0..swarm.known()).for_each(|piece| self.consider(swarm, PieceIndex(piece)));
         self.divide_among_local_peers(swarm);
-        if swarm.root_gone {
-            // Its cluster imports like any other from here on.
-            self.tell_interests(swarm);
-        }
         self.fill_all(swarm);
     }
 
@@ -387,163 +379,6 @@ impl Mob {
         let weight = |cluster: ClusterId| (mix2(u64::from(piece.0), u64::from(cluster.0) + 1), cluster);
         let others = swarm.standing.clusters.iter().filter(|&&c| Some(c) != swarm.standing.root_cluster);
         others.filter(|&&cluster| weight(cluster) > weight(own)).count() as u64
-    }
-}
-
-// ---- Asking ----
-
-impl Mob {
-    fn fill_all(&mut self, swarm: &mut Swarm) {
-        // Links to other clusters first: what they bring is what everybody waits for.
-        let mut links: Vec<(bool, LinkId)> = swarm.peers().map(|(link, peer)| (peer.local, link)).collect();
-        links.sort_unstable();
-        links.into_iter().for_each(|(_, link)| self.fill(swarm, link));
-    }
-
-    fn fill_global(&mut self, swarm: &mut Swarm) {
-        let links: Vec<LinkId> = swarm.peers().filter(|(_, p)| !p.local).map(|(link, _)| link).collect();
-        links.into_iter().for_each(|link| self.fill(swarm, link));
-    }
-
-    /// Asks a peer for pieces until its window is full.
-    fn fill(&mut self, swarm: &mut Swarm, link: LinkId) {
-        while swarm.has_room(link) {
-            let local = swarm.peer(link).is_some_and(|p| p.local);
-            let piece = if local { self.pick_local(swarm, link) } else { self.pick_global(swarm, link) };
-            let Some(piece) = piece else {
-                self.idle(swarm, link, local);
-                return;
-            };
-            self.todo.remove(piece);
-            if !swarm.request(link, piece) {
-                return;
-            }
-        }
-    }
-
-    fn pick_global(&self, swarm: &mut Swarm, link: LinkId) -> Option<PieceIndex> {
-        if self.newcomer.is_some() || self.disk_stalls {
-            return None;
-        }
-        let mut random = swarm.random.clone();
-        let peer = swarm.peer(link)?;
-        let own = swarm.standing.cluster;
-        let from_root = swarm.standing.root_cluster == Some(peer.cluster);
-        let score = |piece: PieceIndex| {
-            if piece.0 < swarm.index_pieces() {
-                return 0;
-            }
-            let turn = Mob::turn(swarm, own, piece);
-            let order = mix2(u64::from(piece.0), 0) >> 16;
-            let exported = || swarm.peers().filter(|(_, p)| !p.local && p.have.contains(piece)).count() as u64 - 1;
-            match (from_root, turn) {
-                // Own pieces in order, then what no other cluster is known to have, from the far end.
-                (true, 0) => order,
-                (true, _) => (1 + exported().min(100)) << 56 | turn.min(200) << 48 | ((u64::MAX >> 16) - order),
-                // What this cluster has to fetch from the root's may wait, the rest comes rarest first.
-                (false, 0) => 1 << 32 | swarm_copies(swarm, piece),
-                (false, _) => swarm_copies(swarm, piece),
-            }
-        };
-        let askable = swarm.askable();
-        let candidates = |i: usize| self.todo.word(i) & peer.have.word(i) & known_mask(askable, i);
-        let piece = pick(&mut random, self.todo.word_count(), candidates, score);
-        swarm.random = random;
-        piece
-    }
-
-    fn pick_local(&self, swarm: &mut Swarm, link: LinkId) -> Option<PieceIndex> {
-        let mut random = swarm.random.clone();
-        let peer = swarm.peer(link)?;
-        let share = self.root_share.as_ref().filter(|(root, _)| *root == link).map(|(_, slots)| slots);
-        let index = swarm.index_pieces();
-        let needed = |slot: usize| self.interests.values().any(|interest| interest.slots.contains(slot));
-        let score = |piece: PieceIndex| {
-            if piece.0 < index {
-                return 0;
-            }
-            let slot = slot_of(swarm.id, piece);
-            let others_turn = share.is_some_and(|slots| !slots.contains(slot));
-            let wanted_elsewhere = swarm.in_root_cluster() && needed(slot);
-            let copies = u64::from(swarm.local_copies(piece));
-            1 + (u64::from(others_turn) << 32 | u64::from(!wanted_elsewhere) << 31 | copies)
-        };
-        let words = peer.have.word_count();
-        let askable = swarm.askable();
-        let known = (askable as usize).div_ceil(64);
-        let candidates = |i: usize| peer.have.word(i) & swarm.missing_word(i) & known_mask(askable, i);
-        let piece = pick(&mut random, words.min(known), candidates, score);
-        swarm.random = random;
-        piece
-    }
-
-    /// A link has room and nothing new to bring.
-    fn idle(&mut self, swarm: &mut Swarm, link: LinkId, local: bool) {
-        if !self.take_over(swarm, link, local) && !local && self.todo.is_empty() {
-            self.steal(swarm);
-        }
-    }
-
-    /// Takes back what was asked of peers that deliver nothing at all: others may have it.
-    fn give_stalled_up(&mut self, swarm: &mut Swarm) {
-        let now = swarm.now();
-        let stalled = |link: &LinkId| swarm.peer(*link).is_some_and(|p| p.window.stalled_for(now) >= STALLED_AFTER);
-        let parts = swarm.open().flat_map(|(piece, open)| open.parts.iter().map(move |part| (part.peer, piece)));
-        let late: Vec<(LinkId, PieceIndex)> = parts.filter(|(link, _)| stalled(link)).collect();
-        for (link, piece) in late {
-            swarm.cancel(link, piece);
-            self.moved.remove(piece);
-            self.consider(swarm, piece);
-        }
-    }
-
-    /// Takes a piece over from a source that would need much longer. From a local peer the piece may come twice; a
-    /// source in another cluster is asked only for the rest, after the first one was told to stop.
-    fn take_over(&mut self, swarm: &mut Swarm, link: LinkId, local: bool) -> bool {
-        if !local && !self.todo.is_empty() {
-            return false;
-        }
-        let Some(peer) = swarm.peer(link) else { return false };
-        let slowest = swarm
-            .open()
-            .filter(|(piece, open)| {
-                peer.have.contains(*piece)
-                    && !self.moved.contains(*piece)
-                    && !swarm.is_suspect(*piece)
-                    && !open.parts.is_empty()
-                    && open.parts.len() < SOURCES_MAX
-                    && open.parts.iter().all(|part| part.peer != link)
-            })
-            .filter_map(|(piece, open)| {
-                let source = swarm.peer(open.parts[0].peer)?;
-                let missing = u64::from(open.len() - open.received_bytes());
-                let theirs = source.window.time_to_receive(0);
-                let ours = peer.window.time_to_receive(missing);
-                let worth = theirs.0 > ours.times(TAKE_OVER_FACTOR).0 && (local || !source.local);
-                worth.then_some((theirs, piece, open.parts[0].peer))
-            })
-            .max();
-        let Some((_, piece, source)) = slowest else { return false };
-        if !swarm.peer(source).is_some_and(|p| p.local && local) {
-            swarm.cancel(source, piece);
-        }
-        self.todo.remove(piece);
-        self.moved.insert(piece);
-        swarm.request(link, piece)
-    }
-}
-
-/// Peers in other clusters and local ones that have a piece.
-fn swarm_copies(swarm: &Swarm, piece: PieceIndex) -> u64 {
-    swarm.peers().filter(|(_, p)| p.have.contains(piece)).count() as u64
-}
-
-/// The bits of word `index` that stand for pieces below `known`.
-fn known_mask(known: u32, index: usize) -> u64 {
-    match (known as usize).saturating_sub(index * 64) {
-        0 => 0,
-        rest if rest >= 64 => u64::MAX,
-        rest => (1 << rest) - 1,
     }
 }
 

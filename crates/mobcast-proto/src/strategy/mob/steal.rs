@@ -10,7 +10,8 @@ use crate::strategy::message::StrategyMessage;
 use crate::time::Duration;
 use crate::units::{LinkId, PieceIndex};
 
-use super::{Mob, TAKE_OVER_FACTOR, is_wan, known_mask};
+use super::asking::known_mask;
+use super::{Mob, TAKE_OVER_FACTOR, is_wan};
 
 /// A piece that has arrived and is not stored within this waits for a disk that stalls.
 const DISK_PATIENCE: Duration = Duration::from_millis(300);
