@@ -151,7 +151,7 @@ fn random_topology(random: &mut Random) -> (Topology, u64) {
             let rate = (1 + random.below(20)) as u64 * MB / 2;
             let one_way_delay_ns = (1 + random.below(60)) as u64 * 1_000_000;
             slowest = slowest.min(rate);
-            let link = WanLink { rate_bytes_per_s: Some(rate), one_way_delay_ns };
+            let link = WanLink::new(rate, one_way_delay_ns);
             topology.link_both(ClusterIndex(a), ClusterIndex(b), link).expect("clusters exist");
         }
     }

@@ -6,7 +6,7 @@ use mobcast_proto::{Duration, Time};
 use mobcast_sim::experiment::{Experiment, Outcome, Step};
 use mobcast_sim::network::{Network, NodeIndex, Stop};
 use mobcast_sim::world::{Settings, World};
-use mobcast_topology::{Change, Cluster, ClusterIndex, LinkRef, Scenario, Topology, optimum, preset};
+use mobcast_topology::{Change, Cluster, ClusterIndex, LinkRef, Scenario, Topology, WanLink, optimum, preset};
 
 mod support;
 
@@ -87,9 +87,9 @@ fn random_experiment(seed: u64) -> Experiment {
         let cluster = Cluster::new(format!("c{i}"), nodes).with_nic(nic);
         topology.add_cluster(cluster).expect("names are unique");
     }
-    let link = |random: &mut Random| mobcast_topology::WanLink {
-        rate_bytes_per_s: Some((1 + random.below(20)) as u64 * MB / 2),
-        one_way_delay_ns: (1 + random.below(60)) as u64 * 1_000_000,
+    let link = |random: &mut Random| {
+        let rate_bytes_per_s = (1 + random.below(20)) as u64 * MB / 2;
+        WanLink::new(rate_bytes_per_s, (1 + random.below(60)) as u64 * 1_000_000)
     };
     for a in 0..clusters {
         for b in a + 1..clusters {

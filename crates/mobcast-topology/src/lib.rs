@@ -7,6 +7,7 @@
 //! | [`scenario`] | capacities that change over time |
 //! | [`preset`] | networks that experiments refer to by name |
 //! | [`mod@optimum`] | the highest broadcast rate that a topology admits, and what binds it |
+//! | `record` | one line for each run of an experiment, as lab and simulator write it (feature `files`) |
 //! | [`tree`] | the best single tree, for comparison |
 //!
 //! Rates are whole bytes per second; `None` means that the resource never binds. Times are nanoseconds.
@@ -17,9 +18,13 @@ mod flow;
 pub mod network;
 pub mod optimum;
 pub mod preset;
+#[cfg(feature = "files")]
+pub mod record;
 pub mod scenario;
 pub mod tree;
 
-pub use network::{Cluster, ClusterIndex, LinkRef, PayloadFactor, Topology, TopologyError, WanLink};
+pub use network::{
+    Cluster, ClusterIndex, LinkRef, PayloadFactor, QueueLimit, Topology, TopologyError, WanLink, WanNic,
+};
 pub use optimum::{Binding, Optimum, optimum};
 pub use scenario::{Change, Scenario};

@@ -32,6 +32,9 @@ pub struct Cluster {
     pub nic_out_bytes_per_s: Option<u64>,
     /// What one node's network card receives, in bytes per second.
     pub nic_in_bytes_per_s: Option<u64>,
+    /// A second network card in each node that carries what goes to other clusters and comes from them, so that the
+    /// first one is left to the cluster's own network; none if one card carries everything.
+    pub wan_nic: Option<WanNic>,
     /// What the cluster sends to all other clusters together, in bytes per second.
     pub access_out_bytes_per_s: Option<u64>,
     /// What the cluster receives from all other clusters together, in bytes per second.
@@ -50,6 +53,7 @@ impl Cluster {
             nodes,
             nic_out_bytes_per_s: None,
             nic_in_bytes_per_s: None,
+            wan_nic: None,
             access_out_bytes_per_s: None,
             access_in_bytes_per_s: None,
             fabric_bytes_per_s: None,
@@ -78,6 +82,15 @@ impl Cluster {
     }
 }
 
+/// A network card for traffic with other clusters alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WanNic {
+    /// What it sends, in bytes per second.
+    pub out_bytes_per_s: Option<u64>,
+    /// What it receives, in bytes per second.
+    pub in_bytes_per_s: Option<u64>,
+}
+
 /// One direction of the link between two clusters, shared by all their nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WanLink {
@@ -85,6 +98,49 @@ pub struct WanLink {
     pub rate_bytes_per_s: Option<u64>,
     /// One-way delay in nanoseconds.
     pub one_way_delay_ns: u64,
+    /// Packets that are lost by chance, of a million.
+    pub loss_per_million: u32,
+    /// How much may wait for the link; what comes on top is lost.
+    pub queue: QueueLimit,
+}
+
+impl WanLink {
+    /// A link of this rate in bytes per second (none: no limit) and one-way delay in nanoseconds that loses nothing by
+    /// chance, with the usual queue.
+    pub fn new(rate_bytes_per_s: impl Into<Option<u64>>, one_way_delay_ns: u64) -> WanLink {
+        let rate_bytes_per_s = rate_bytes_per_s.into();
+        WanLink { rate_bytes_per_s, one_way_delay_ns, loss_per_million: 0, queue: QueueLimit::TwiceBdp }
+    }
+
+    /// Bytes that may wait for the link at its present rate.
+    pub fn queue_bytes(&self) -> u64 {
+        let rate = self.rate_bytes_per_s.unwrap_or(UNLIMITED_QUEUE_RATE);
+        match self.queue {
+            QueueLimit::Bytes(bytes) => bytes,
+            QueueLimit::Nanoseconds(time_ns) => bytes_in(rate, time_ns),
+            QueueLimit::TwiceBdp => bytes_in(rate, 4 * self.one_way_delay_ns).max(QUEUE_BYTES_MIN),
+        }
+    }
+}
+
+/// The shortest queue that [`QueueLimit::TwiceBdp`] stands for: 64 packets of 1,500 bytes.
+const QUEUE_BYTES_MIN: u64 = 96_000;
+/// What is taken for the rate of a link without limit where a queue is counted in time: 10 Gbit/s.
+const UNLIMITED_QUEUE_RATE: u64 = 1_250_000_000;
+
+fn bytes_in(rate_bytes_per_s: u64, time_ns: u64) -> u64 {
+    u64::try_from(u128::from(rate_bytes_per_s) * u128::from(time_ns) / 1_000_000_000).unwrap_or(u64::MAX)
+}
+
+/// The length of a drop-tail queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum QueueLimit {
+    /// In bytes.
+    Bytes(u64),
+    /// What the link carries in this time, in nanoseconds.
+    Nanoseconds(u64),
+    /// Twice the product of rate and round-trip time, at least 96 kB.
+    TwiceBdp,
 }
 
 /// The part of a link's bytes that is payload, as a ratio of integers.
@@ -276,7 +332,7 @@ mod tests {
         let mut topology = Topology::new();
         let a = topology.add_cluster(Cluster::new("a", 2)).unwrap();
         let b = topology.add_cluster(Cluster::new("b", 3)).unwrap();
-        let link = WanLink { rate_bytes_per_s: Some(5), one_way_delay_ns: 7 };
+        let link = WanLink::new(5, 7);
         topology.link(a, b, link).unwrap();
         assert_eq!(topology.wan(a, b), Some(link));
         assert_eq!(topology.wan(b, a), None);

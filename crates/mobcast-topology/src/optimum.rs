@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn unlimited_and_unreachable_are_told_apart() {
         let mut topology = full_mesh(2, &Cluster::new("", 4), 1, 0);
-        let free = WanLink { rate_bytes_per_s: None, one_way_delay_ns: 0 };
+        let free = WanLink::new(None, 0);
         topology.link_both(ROOT, ClusterIndex(1), free).unwrap();
         assert_eq!(optimum(&topology, ROOT).binding, Binding::Nothing);
         topology.add_cluster(Cluster::new("island", 1)).unwrap();

@@ -41,7 +41,7 @@ pub fn symmetric(clusters: &[Cluster], pairs: &[(u32, u32, u64)], one_way_delay_
         topology.add_cluster(cluster.clone()).expect("a preset's names are unique");
     }
     for &(a, b, rate) in pairs {
-        let link = WanLink { rate_bytes_per_s: Some(rate), one_way_delay_ns };
+        let link = WanLink::new(rate, one_way_delay_ns);
         topology.link_both(ClusterIndex(a), ClusterIndex(b), link).expect("a preset's pairs exist");
     }
     topology

@@ -19,7 +19,7 @@ pub fn group(nodes: &[u32], seed: u64) -> World {
         let cluster = Cluster::new(format!("c{i}"), nodes).with_nic(50_000_000);
         topology.add_cluster(cluster).expect("names are unique");
     }
-    let link = WanLink { rate_bytes_per_s: Some(5_000_000), one_way_delay_ns: 10_000_000 };
+    let link = WanLink::new(5_000_000, 10_000_000);
     for a in 0..nodes.len() as u32 {
         for b in a + 1..nodes.len() as u32 {
             topology.link_both(ClusterIndex(a), ClusterIndex(b), link).expect("clusters exist");

@@ -1,0 +1,5 @@
+//! The command `mobcast-lab`.
+
+#![forbid(unsafe_code)]
+
+fn main() {}

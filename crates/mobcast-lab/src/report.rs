@@ -1,0 +1,1 @@
+//! Tables and charts from the lines that runs have written.

@@ -1,0 +1,157 @@
+//! One run of an experiment as one JSON line, which the lab and the simulator write and the report reads.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What was run, on what, and what came out. Rates are in 10^6 bytes per second.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// What was run; two records with the same case and repetition are of the same run.
+    pub case: Case,
+    /// Number of the run among those of its case, from 0.
+    pub repetition: u32,
+    /// From which everything that chance decides follows.
+    pub seed: u64,
+    /// When the run began, as RFC 3339 in UTC; empty in virtual time.
+    pub date: String,
+    /// The machine: processor, number of cores, kernel.
+    pub machine: String,
+    /// Versions of the programs that took part, by name.
+    pub versions: BTreeMap<String, String>,
+    /// How it ended.
+    pub outcome: RunOutcome,
+    /// Why it failed or is void.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// From the start of the sender to the last node that has everything, verified. 0 if the run failed.
+    pub seconds: f64,
+    /// Bytes of the object divided by `seconds`.
+    pub throughput_mb_per_s: f64,
+    /// The payload optimum of the network, or its lower bound where links change.
+    pub optimum_mb_per_s: f64,
+    /// The upper bound of the payload optimum where links change, else the optimum.
+    pub optimum_upper_mb_per_s: f64,
+    /// `throughput_mb_per_s` divided by `optimum_mb_per_s`.
+    pub fraction: f64,
+    /// What binds the optimum, in words.
+    pub binding: String,
+    /// Where the time went.
+    pub phases: Phases,
+    /// For each receiving cluster: payload that it took in over WAN links, divided by the object's bytes.
+    pub wan_copies: BTreeMap<String, f64>,
+    /// Traffic of each WAN link in each direction.
+    pub wan: Vec<WanTraffic>,
+    /// The nodes, in the order of their names.
+    pub nodes: Vec<NodeRecord>,
+    /// How well the network was emulated; none in the simulator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emulation: Option<Emulation>,
+}
+
+/// What is run: one bar of a chart.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+pub struct Case {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// `lab`, `sim-fluid` or `sim-packet`.
+    pub instrument: String,
+    /// Name of the topology.
+    pub topology: String,
+    /// Nodes of each cluster.
+    pub nodes_per_cluster: Vec<u32>,
+    /// Name of the scenario.
+    pub scenario: String,
+    /// `mobcast`, or the name of a rival.
+    pub program: String,
+    /// The strategy; empty for a rival.
+    pub strategy: String,
+    /// Bytes of the object.
+    pub object_bytes: u64,
+    /// Whether nodes were told their cluster.
+    pub named_clusters: bool,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunOutcome {
+    /// Everybody has everything, and it was verified.
+    Complete,
+    /// Something did not arrive, or not in time.
+    #[default]
+    Failed,
+    /// Everything arrived, but the emulation was late or the processor too busy: the figures mean nothing.
+    Void,
+}
+
+/// The time of a run, taken apart: `start_seconds + object / steady + tail_seconds = seconds`. Imports are counted at
+/// the cluster that has least; in one cluster alone, at the node that completed last.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Phases {
+    /// Time lost before the steady rate was reached.
+    pub start_seconds: f64,
+    /// Rate between a tenth and nine tenths of the object.
+    pub steady_mb_per_s: f64,
+    /// Time lost after nine tenths were there.
+    pub tail_seconds: f64,
+}
+
+/// One direction of a WAN link.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct WanTraffic {
+    /// Sending cluster.
+    pub from: String,
+    /// Receiving cluster.
+    pub to: String,
+    /// IP bytes that left the link's queue.
+    pub bytes: u64,
+    /// Packets of at most the MTU that left it.
+    pub packets: u64,
+    /// Bytes of TCP and UDP data that left it, each byte of a TCP stream once.
+    pub unique_bytes: u64,
+    /// Bytes of TCP data that had left it before.
+    pub repeated_bytes: u64,
+    /// Packets that found the queue full.
+    pub lost_in_queue: u64,
+    /// Packets lost by chance.
+    pub lost_by_chance: u64,
+}
+
+/// One node.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct NodeRecord {
+    /// Its name.
+    pub name: String,
+    /// Its cluster.
+    pub cluster: String,
+    /// From the start of the sender until it had everything, verified.
+    pub seconds: f64,
+    /// Payload received from other clusters, if the program reports it.
+    pub bytes_in_wan: u64,
+    /// Other bytes received from other clusters (control, headers of payload, TLS), if the program reports it.
+    pub overhead_in_wan: u64,
+    /// Payload received from its own cluster, if the program reports it.
+    pub bytes_in_lan: u64,
+    /// Processor time of its process and those that it started.
+    pub cpu_seconds: f64,
+    /// Resident memory at its highest.
+    pub peak_memory_bytes: u64,
+}
+
+/// How well the network was emulated.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Emulation {
+    /// Part of the machine's processors that was busy, in percent.
+    pub cpu_busy_percent: f64,
+    /// Part of the time in which something waited for a processor (`/proc/pressure/cpu`), in percent.
+    pub cpu_pressure_percent: f64,
+    /// The hub's processor time.
+    pub hub_cpu_seconds: f64,
+    /// How much after its due time a packet left the hub, in milliseconds: in 99 of 100 cases at most.
+    pub late_p99_ms: f64,
+    /// The same at worst.
+    pub late_max_ms: f64,
+    /// Changes of links that took place.
+    pub changes: u32,
+}
