@@ -3,6 +3,24 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `report` | tables and charts from the lines that runs have written |
+//! | [`plan`] | what a lab consists of: pure |
+//! | [`lab`] | a lab in operation: made, found again, removed |
+//! | [`namespace`] | network namespaces |
+//! | [`hub`] | the WAN links, in a process of their own |
+//! | [`run`] | experiments: programs on nodes, what they did, what it cost |
+//! | [`calibrate`] | how well links are emulated |
+//! | [`report`] | tables and charts from the lines that runs have written |
+//! | [`cli`] | the command line |
 
+#![deny(unsafe_code)]
+
+pub mod calibrate;
+pub mod cli;
+pub mod clock;
+pub mod error;
+pub mod hub;
+pub mod lab;
+pub mod namespace;
+pub mod plan;
 pub mod report;
+pub mod run;

@@ -2,4 +2,94 @@
 
 #![forbid(unsafe_code)]
 
-fn main() {}
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use clap::Parser;
+use mobcast_lab::cli::{self, Cli};
+use mobcast_lab::error::LabError;
+use mobcast_lab::hub::carry;
+use mobcast_lab::hub::control::Links;
+use mobcast_lab::lab::{self, Lab};
+use mobcast_lab::{calibrate, report, run};
+use mobcast_topology::files::load_topology;
+use mobcast_topology::{ClusterIndex, Scenario, optimum};
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        cli::Command::Up(args) => up(&args),
+        cli::Command::Exec(args) => exec(&args),
+        cli::Command::Run(args) => run::run(args),
+        cli::Command::Report(args) => report::run(&args),
+        cli::Command::Optimum(args) => print_optimum(&args),
+        cli::Command::Calibrate(args) => calibrate::run(&args),
+        cli::Command::Down(args) => down(&args),
+        cli::Command::Hub(args) => carry::run(&args.namespaces, &args.socket, args.attached).map_err(LabError::Hub),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("mobcast-lab: {error}");
+            error.status().into()
+        }
+    }
+}
+
+fn up(args: &cli::UpArgs) -> Result<(), LabError> {
+    let topology = load_topology(&args.topology)?;
+    let lab = Lab::build(&topology, &args.name, false)?;
+    lab.begin(Links::new(&Scenario::steady(topology), args.seed))?;
+    println!("the lab {:?} is up; a command on a node: mobcast-lab exec --name {0} A1 -- ip address", lab.name());
+    for node in lab.nodes() {
+        println!("{}\t{}\t{}", node.name, node.cluster, node.address);
+    }
+    Ok(())
+}
+
+fn exec(args: &cli::ExecArgs) -> Result<(), LabError> {
+    let lab = Lab::open(&args.name)?;
+    let node = lab.node(&args.node)?;
+    let error = Command::new("ip").args(["netns", "exec", &node.namespace]).args(&args.command).exec();
+    Err(LabError::Tool { tool: "ip".into(), error: error.to_string() })
+}
+
+fn down(args: &cli::DownArgs) -> Result<(), LabError> {
+    if let Some(name) = &args.name {
+        lab::down(name)?;
+        println!("removed the lab {name:?}");
+        return Ok(());
+    }
+    let labs = lab::labs();
+    if labs.is_empty() {
+        println!("there is no lab");
+    }
+    for (name, owner) in labs {
+        if let Some(pid) = owner {
+            println!("left the lab {name:?} to process {pid}, which uses it (`mobcast-lab down --name {name}` takes it away)");
+        } else {
+            lab::down(&name)?;
+            println!("removed the lab {name:?}");
+        }
+    }
+    Ok(())
+}
+
+fn print_optimum(args: &cli::OptimumArgs) -> Result<(), LabError> {
+    let topology = load_topology(&args.topology)?;
+    let best = optimum(&topology, ClusterIndex(0));
+    let mb = |rate: Option<u64>| rate.map_or("unlimited".to_owned(), |rate| format!("{:.3} MB/s", rate as f64 / 1e6));
+    let binding = best.binding.describe(&topology);
+    if args.json {
+        let json = serde_json::json!({
+            "optimum_mb_per_s": best.rate_bytes_per_s.map(|rate| rate as f64 / 1e6),
+            "payload_optimum_mb_per_s": best.payload_bytes_per_s.map(|rate| rate as f64 / 1e6),
+            "binding": binding,
+        });
+        println!("{json}");
+    } else {
+        println!("optimum          {}", mb(best.rate_bytes_per_s));
+        println!("payload optimum  {}", mb(best.payload_bytes_per_s));
+        println!("bound by         {binding}");
+    }
+    Ok(())
+}

@@ -1,0 +1,342 @@
+//! A lab in operation: namespaces and the hub, made from a plan and removed again.
+//!
+//! What is there of a lab stands in a directory of its own, so that another process can use it or remove it, also after
+//! a crash of the one that made it.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use mobcast_topology::Topology;
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+
+use crate::error::LabError;
+use crate::hub::carry::{DEVICE, ask};
+use crate::hub::control::{Answer, Counts, Links, Request};
+use crate::hub::tun::TUN;
+use crate::namespace::{batch, in_namespace, ip, list, processes, remove};
+use crate::plan::{self, LabPlan, prefix};
+
+/// Where labs note what there is of them.
+const PLACE: &str = "/run/mobcast-lab";
+/// Where runs keep files: memory, so that no disk binds.
+const SCRATCH: &str = "/dev/shm";
+/// Real-time priority of the hub, so that busy nodes do not make it late.
+const HUB_PRIORITY: &str = "20";
+/// How long a hub may take to begin or to end.
+const HUB_PATIENCE: Duration = Duration::from_secs(10);
+/// Settings in the namespace of every node and switch.
+const SETTINGS: [(&str, &str); 6] = [
+    // The published measurements of this field are with this algorithm (or Reno).
+    ("ipv4/tcp_congestion_control", "cubic"),
+    // One run learns nothing from another.
+    ("ipv4/tcp_no_metrics_save", "1"),
+    ("ipv4/conf/all/rp_filter", "0"),
+    ("ipv4/conf/default/rp_filter", "0"),
+    ("ipv6/conf/all/disable_ipv6", "1"),
+    ("ipv6/conf/default/disable_ipv6", "1"),
+];
+/// Settings of switches, beside those.
+const SWITCH_SETTINGS: [(&str, &str); 1] = [("ipv4/ip_forward", "1")];
+
+/// A node of a lab that is there.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LabNode {
+    /// Cluster's name and number.
+    pub name: String,
+    /// Its cluster's name.
+    pub cluster: String,
+    /// Its address.
+    pub address: String,
+    /// Its network namespace.
+    pub namespace: String,
+}
+
+/// What there is of a lab.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct State {
+    /// The process that removes it at its end; none for a lab that stays.
+    owner: Option<u32>,
+    hub: Option<u32>,
+    nodes: Vec<LabNode>,
+}
+
+/// A lab.
+#[derive(Debug)]
+pub struct Lab {
+    name: String,
+    state: State,
+    hub: Option<Child>,
+    /// Whether it is removed when this value goes.
+    own: bool,
+}
+
+/// Why there cannot be a lab here, and what to do about it.
+pub fn obstacle() -> Option<String> {
+    for (program, package) in [("ip", "iproute2"), ("tc", "iproute2")] {
+        if Command::new(program).arg("-V").output().is_err() {
+            return Some(format!("the lab makes networks with `{program}`: install the package {package}"));
+        }
+    }
+    if !rustix::process::geteuid().is_root() {
+        return Some("the lab makes network namespaces, which needs root: run it with sudo".into());
+    }
+    let probe = format!("{}probe", prefix(&std::process::id().to_string()));
+    if let Err(error) = ip(&format!("netns add {probe}")) {
+        return Some(format!("no network namespace can be made here ({error}): the lab needs CAP_SYS_ADMIN"));
+    }
+    let bridge = ip(&format!("-n {probe} link add lan type bridge"));
+    let device = in_namespace(&probe, || crate::hub::tun::device(DEVICE)).and_then(|device| device);
+    // What it was made for is seen.
+    let _ = remove(&[probe]);
+    if let Err(error) = bridge {
+        return Some(format!("the kernel makes no bridges here ({error})"));
+    }
+    device.err().map(|error| format!("no TUN device can be made with {TUN} ({error}): load the kernel's module tun"))
+}
+
+impl Lab {
+    /// Makes the network of a topology. An `own` lab is removed with the value, and with the process.
+    pub fn build(topology: &Topology, name: &str, own: bool) -> Result<Lab, LabError> {
+        if name.is_empty() || name.len() > 32 || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+            return Err(LabError::Usage(format!("{name:?} is no name for a lab: letters, digits and dashes, at most 32")));
+        }
+        if let Some(reason) = obstacle() {
+            return Err(LabError::Missing(reason));
+        }
+        let plan = plan::plan(topology, name)?;
+        let place = place(name);
+        if place.exists() {
+            return Err(LabError::Exists(name.to_owned()));
+        }
+        std::fs::create_dir_all(&place).map_err(LabError::at(&place))?;
+        let nodes = plan.nodes.iter().map(|node| LabNode {
+            name: node.name.clone(),
+            cluster: node.cluster_name.clone(),
+            address: node.address.to_string(),
+            namespace: node.namespace.clone(),
+        });
+        let owner = own.then(std::process::id);
+        let state = State { owner, hub: None, nodes: nodes.collect() };
+        // From here on, what is half made is removed.
+        let mut lab = Lab { name: name.to_owned(), state, hub: None, own: true };
+        lab.save()?;
+        lab.make(&plan)?;
+        lab.own = own;
+        Ok(lab)
+    }
+
+    /// The lab of this name, which another process has made.
+    pub fn open(name: &str) -> Result<Lab, LabError> {
+        let state = read_state(name).ok_or_else(|| LabError::NoLab(name.to_owned()))?;
+        Ok(Lab { name: name.to_owned(), state, hub: None, own: false })
+    }
+
+    fn make(&mut self, plan: &LabPlan) -> Result<(), LabError> {
+        run_batches(&plan.before_hub)?;
+        let everywhere = plan.nodes.iter().map(|node| (&node.namespace, &SETTINGS[..0]));
+        for (namespace, more) in everywhere.chain(plan.switches.iter().map(|name| (name, &SWITCH_SETTINGS[..]))) {
+            set(namespace, SETTINGS.iter().chain(more))?;
+        }
+        self.start_hub(&plan.switches)?;
+        run_batches(&plan.after_hub)
+    }
+
+    fn start_hub(&mut self, switches: &[String]) -> Result<(), LabError> {
+        let program = std::env::current_exe().map_err(LabError::Hub)?;
+        let real_time = Command::new("chrt").args(["--fifo", HUB_PRIORITY, "true"]).stderr(Stdio::null()).status();
+        let mut command = if real_time.is_ok_and(|status| status.success()) {
+            let mut command = Command::new("chrt");
+            command.args(["--fifo", HUB_PRIORITY]).arg(program);
+            command
+        } else {
+            Command::new(program)
+        };
+        command.arg("hub").arg("--socket").arg(self.socket());
+        let attached = self.state.owner.is_some();
+        if attached {
+            command.arg("--attached");
+        }
+        command.args(switches).stdin(if attached { Stdio::piped() } else { Stdio::null() }).stdout(Stdio::piped());
+        if !attached {
+            let log = place(&self.name).join("hub.log");
+            command.stderr(std::fs::File::create(&log).map_err(LabError::at(log))?);
+        }
+        let mut hub = command.process_group(0).spawn().map_err(LabError::Hub)?;
+        self.state.hub = Some(hub.id());
+        self.save()?;
+        let mut line = String::new();
+        let said = BufReader::new(hub.stdout.take().expect("piped")).read_line(&mut line);
+        self.hub = Some(hub);
+        said.map_err(LabError::Hub)?;
+        if line.trim() == "ready" { Ok(()) } else { Err(LabError::Hub(std::io::ErrorKind::UnexpectedEof.into())) }
+    }
+
+    /// The links become those of a scenario, whose changes begin to happen.
+    pub fn begin(&self, links: Links) -> Result<(), LabError> {
+        ask(&self.socket(), &Request::Begin(links)).map(drop).map_err(LabError::Hub)
+    }
+
+    /// What the hub has counted since then.
+    pub fn counts(&self) -> Result<Counts, LabError> {
+        match ask(&self.socket(), &Request::Read).map_err(LabError::Hub)? {
+            Answer::Counts(counts) => Ok(*counts),
+            _ => Err(LabError::Hub(std::io::ErrorKind::InvalidData.into())),
+        }
+    }
+
+    /// The lab's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its nodes; the first one is the root.
+    pub fn nodes(&self) -> &[LabNode] {
+        &self.state.nodes
+    }
+
+    /// The node with this name or address.
+    pub fn node(&self, name: &str) -> Result<&LabNode, LabError> {
+        self.state.nodes.iter().find(|node| node.name == name || node.address == name).ok_or_else(|| {
+            let names: Vec<&str> = self.state.nodes.iter().map(|node| node.name.as_str()).collect();
+            LabError::Usage(format!("the lab {:?} has no node {name:?}: there are {}", self.name, names.join(", ")))
+        })
+    }
+
+    /// The hub's process.
+    pub fn hub_pid(&self) -> Option<u32> {
+        self.state.hub
+    }
+
+    /// A directory in memory for the files of runs.
+    pub fn scratch(&self) -> PathBuf {
+        scratch(&self.name)
+    }
+
+    /// Kills whatever runs on the nodes.
+    pub fn clear(&self) {
+        for pid in self.nodes().iter().flat_map(|node| processes(&node.namespace)) {
+            // It may have ended by itself.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+
+    fn socket(&self) -> PathBuf {
+        place(&self.name).join("hub.sock")
+    }
+
+    fn save(&self) -> Result<(), LabError> {
+        let path = place(&self.name).join("lab.json");
+        let text = serde_json::to_string(&self.state).expect("plain data");
+        std::fs::write(&path, text).map_err(LabError::at(path))
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if !self.own {
+            return;
+        }
+        // Standard input's end tells an attached hub.
+        if let Some(mut hub) = self.hub.take() {
+            drop(hub.stdin.take());
+            end_hub(&self.name, Some(hub.id()));
+            let _ = hub.wait();
+        }
+        if let Err(error) = remove_rest(&self.name) {
+            eprintln!("mobcast-lab: {error}; what is left is removed by `mobcast-lab down`");
+        }
+    }
+}
+
+/// Removes a lab, whoever made it. An error if there is nothing of it.
+pub fn down(name: &str) -> Result<(), LabError> {
+    let state = read_state(name);
+    if state.is_none() && list(&prefix(name)).is_empty() && !place(name).exists() {
+        return Err(LabError::NoLab(name.to_owned()));
+    }
+    end_hub(name, state.and_then(|state| state.hub));
+    remove_rest(name)
+}
+
+/// The labs of which there is something: their names, and the process that removes each if it still runs.
+pub fn labs() -> Vec<(String, Option<u32>)> {
+    let Ok(entries) = std::fs::read_dir(PLACE) else { return Vec::new() };
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut labs: Vec<_> = names
+        .map(|name| {
+            let owner = read_state(&name).and_then(|state| state.owner);
+            let running = owner.filter(|pid| program_of(*pid).is_some_and(|program| program.contains("mobcast-lab")));
+            (name, running)
+        })
+        .collect();
+    labs.sort();
+    labs
+}
+
+fn end_hub(name: &str, pid: Option<u32>) {
+    let _ = ask(&place(name).join("hub.sock"), &Request::End);
+    let Some(pid) = pid else { return };
+    let deadline = Instant::now() + HUB_PATIENCE;
+    let runs = || program_of(pid).is_some_and(|program| program.contains("hub"));
+    while runs() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    if let Some(pid) = Pid::from_raw(pid.cast_signed()).filter(|_| runs()) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}
+
+fn remove_rest(name: &str) -> Result<(), LabError> {
+    let removed = remove(&list(&prefix(name)));
+    for path in [scratch(name), place(name)] {
+        match std::fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(LabError::at(path)(error)),
+            _ => {}
+        }
+    }
+    removed
+}
+
+fn place(name: &str) -> PathBuf {
+    Path::new(PLACE).join(name)
+}
+
+fn scratch(name: &str) -> PathBuf {
+    Path::new(SCRATCH).join(prefix(name).trim_end_matches('-'))
+}
+
+fn read_state(name: &str) -> Option<State> {
+    serde_json::from_str(&std::fs::read_to_string(place(name).join("lab.json")).ok()?).ok()
+}
+
+/// The command line of a process, empty for one that has ended and was not waited for.
+fn program_of(pid: u32) -> Option<String> {
+    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    Some(String::from_utf8_lossy(&bytes).replace('\0', " "))
+}
+
+fn run_batches(batches: &[(&'static str, Option<String>, String)]) -> Result<(), LabError> {
+    for (tool, namespace, lines) in batches.iter().filter(|(.., lines)| !lines.is_empty()) {
+        batch(tool, namespace.as_deref(), lines)?;
+    }
+    Ok(())
+}
+
+/// Writes settings under `/proc/sys/net` of a namespace. One that the kernel does not have, is left as it is.
+fn set<'a>(namespace: &str, settings: impl Iterator<Item = &'a (&'a str, &'a str)> + Send) -> Result<(), LabError> {
+    let write = || {
+        for (name, value) in settings {
+            let path = Path::new("/proc/sys/net").join(name);
+            match std::fs::write(&path, value) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(LabError::at(path)(error)),
+                _ => {}
+            }
+        }
+        Ok(())
+    };
+    in_namespace(namespace, write).map_err(LabError::at(namespace))?
+}

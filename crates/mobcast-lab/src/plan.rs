@@ -1,0 +1,257 @@
+//! What a lab consists of: a namespace for each node, one with a bridge for each cluster, addresses, and the lines for
+//! `ip` and `tc` that make it. Pure: it is made elsewhere.
+//!
+//! Node `n` of cluster `c` has the address 10.100.c.n. A second network card has one of 10.101.c.n, used for routing alone:
+//! programs see one address, and what goes to other clusters takes the second card.
+
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+
+use mobcast_topology::{ClusterIndex, Topology, WanNic};
+
+use crate::error::LabError;
+use crate::hub::carry::DEVICE;
+
+/// The second number of every address, and that of second cards.
+const NETWORK: u8 = 100;
+const WAN_NETWORK: u8 = 101;
+/// The last number of a switch's address.
+const SWITCH: u8 = 254;
+/// Nodes of a cluster, and clusters, at most: what addresses have room for.
+pub const COUNT_MAX: usize = 250;
+
+/// What a network card's rate is counted in: frames, which are longer than their IP packets.
+const FRAME_BYTES: u64 = 1_514;
+const PACKET_BYTES: u64 = 1_500;
+/// A card sends what it has in this time, in nanoseconds, at once…
+const BURST_NS: u64 = 1_000_000;
+/// …and a switch holds so much for a port.
+const PORT_QUEUE_BYTES: u64 = 512_000;
+/// Bytes of a packet that is many, at most and at least.
+const LARGE_PACKET_BYTES: std::ops::RangeInclusive<u64> = 3_000..=65_536;
+
+/// A node of a lab.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodePlan {
+    /// Cluster's name and number.
+    pub name: String,
+    /// Its cluster.
+    pub cluster: ClusterIndex,
+    /// The cluster's name.
+    pub cluster_name: String,
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// Its network namespace.
+    pub namespace: String,
+}
+
+/// A lab.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LabPlan {
+    /// In the order of clusters; the first one is the root.
+    pub nodes: Vec<NodePlan>,
+    /// The namespace of each cluster's switch.
+    pub switches: Vec<String>,
+    /// Lines for `ip` and `tc`, in order: the tool, the namespace, the lines.
+    pub before_hub: Vec<(&'static str, Option<String>, String)>,
+    /// The same, once the hub has made its devices.
+    pub after_hub: Vec<(&'static str, Option<String>, String)>,
+}
+
+/// What all namespaces of a lab begin with.
+pub fn prefix(lab: &str) -> String {
+    format!("mobcast-lab-{lab}-")
+}
+
+/// The cluster of an address of the lab.
+pub fn cluster_of(address: [u8; 4]) -> Option<ClusterIndex> {
+    match address {
+        [10, NETWORK, cluster @ 1.., _] => Some(ClusterIndex(u32::from(cluster) - 1)),
+        _ => None,
+    }
+}
+
+/// The plan for a topology, in a lab of this name.
+pub fn plan(topology: &Topology, lab: &str) -> Result<LabPlan, LabError> {
+    let prefix = prefix(lab);
+    let mut plan =
+        LabPlan { nodes: Vec::new(), switches: Vec::new(), before_hub: Vec::new(), after_hub: Vec::new() };
+    if topology.clusters().len() > COUNT_MAX {
+        return Err(LabError::Usage(format!("a lab has addresses for {COUNT_MAX} clusters")));
+    }
+    for (cluster, spec) in topology.indices().zip(topology.clusters()) {
+        if spec.nodes as usize > COUNT_MAX {
+            let name = &spec.name;
+            return Err(LabError::Usage(format!("a lab has addresses for {COUNT_MAX} nodes of cluster {name}")));
+        }
+        plan.switches.push(format!("{prefix}switch-{}", spec.name));
+        plan.nodes.extend((1..=spec.nodes as u8).map(|number| NodePlan {
+            name: format!("{}{number}", spec.name),
+            cluster,
+            cluster_name: spec.name.clone(),
+            address: address(NETWORK, cluster, number),
+            namespace: format!("{prefix}{}{number}", spec.name),
+        }));
+    }
+    let mut names: Vec<&str> = plan.nodes.iter().map(|node| node.name.as_str()).collect();
+    names.sort_unstable();
+    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(LabError::Usage(format!("two nodes would be called {}: rename a cluster", pair[0])));
+    }
+    plan.write(topology);
+    Ok(plan)
+}
+
+impl LabPlan {
+    fn write(&mut self, topology: &Topology) {
+        let mut made = String::new();
+        for namespace in self.switches.iter().chain(self.nodes.iter().map(|node| &node.namespace)) {
+            let _ = writeln!(made, "netns add {namespace}");
+        }
+        for node in &self.nodes {
+            let (switch, number) = (&self.switches[node.cluster.as_usize()], node.address.octets()[3]);
+            let wan_nic = topology.clusters()[node.cluster.as_usize()].wan_nic;
+            for (port, device) in [("lan", "eth0"), ("wan", "eth1")].iter().take(1 + usize::from(wan_nic.is_some())) {
+                let namespace = &node.namespace;
+                let _ = writeln!(
+                    made,
+                    "link add {port}{number} netns {switch} type veth peer name {device} netns {namespace}"
+                );
+            }
+        }
+        self.before_hub.push(("ip", None, made));
+        for cluster in topology.indices() {
+            self.write_switch(topology, cluster);
+        }
+        for node in self.nodes.clone() {
+            self.write_node(topology, &node);
+        }
+    }
+
+    fn write_switch(&mut self, topology: &Topology, cluster: ClusterIndex) {
+        let spec = &topology.clusters()[cluster.as_usize()];
+        let namespace = self.switches[cluster.as_usize()].clone();
+        let own = self.nodes.iter().filter(|node| node.cluster == cluster);
+        let numbers: Vec<u8> = own.map(|node| node.address.octets()[3]).collect();
+        let bridges: &[(&str, u8)] =
+            if spec.wan_nic.is_some() { &[("lan", NETWORK), ("wan", WAN_NETWORK)] } else { &[("lan", NETWORK)] };
+        let (mut lines, mut shaping) = ("link set lo up\n".to_owned(), String::new());
+        let routed = bridges[bridges.len() - 1];
+        for (name, _) in bridges {
+            let _ = writeln!(lines, "link add {name} type bridge mcast_snooping 0\nlink set {name} up");
+            for number in &numbers {
+                let _ = writeln!(lines, "link set {name}{number} master {name} up");
+            }
+        }
+        let _ = writeln!(lines, "address add {}/24 brd + dev {}", address(routed.1, cluster, SWITCH), routed.0);
+        for number in &numbers {
+            shape(&mut lines, &mut shaping, &format!("lan{number}"), spec.nic_in_bytes_per_s);
+            if let Some(WanNic { in_bytes_per_s, .. }) = spec.wan_nic {
+                shape(&mut lines, &mut shaping, &format!("wan{number}"), in_bytes_per_s);
+                let (to, via) = (address(NETWORK, cluster, *number), address(WAN_NETWORK, cluster, *number));
+                let _ = writeln!(lines, "route add {to}/32 via {via} dev wan");
+            }
+        }
+        self.before_hub.push(("ip", Some(namespace.clone()), lines));
+        self.before_hub.push(("tc", Some(namespace.clone()), shaping));
+        let lines = format!("link set {DEVICE} txqueuelen 2000 up\nroute add 10.{NETWORK}.0.0/16 dev {DEVICE}\n");
+        self.after_hub.push(("ip", Some(namespace), lines));
+    }
+
+    fn write_node(&mut self, topology: &Topology, node: &NodePlan) {
+        let spec = &topology.clusters()[node.cluster.as_usize()];
+        let (mut lines, mut shaping) = ("link set lo up\nlink set eth0 up\n".to_owned(), String::new());
+        let number = node.address.octets()[3];
+        let _ = writeln!(lines, "address add {}/24 brd + dev eth0", node.address);
+        shape(&mut lines, &mut shaping, "eth0", spec.nic_out_bytes_per_s);
+        if let Some(WanNic { out_bytes_per_s, .. }) = spec.wan_nic {
+            let wan = address(WAN_NETWORK, node.cluster, number);
+            let _ = writeln!(lines, "link set eth1 up\naddress add {wan}/24 dev eth1");
+            shape(&mut lines, &mut shaping, "eth1", out_bytes_per_s);
+            let via = address(WAN_NETWORK, node.cluster, SWITCH);
+            let _ = writeln!(lines, "route add default via {via} dev eth1 src {}", node.address);
+        } else {
+            let _ = writeln!(lines, "route add default via {} dev eth0", address(NETWORK, node.cluster, SWITCH));
+        }
+        lines.push_str("route add 224.0.0.0/4 dev eth0\n");
+        self.before_hub.push(("ip", Some(node.namespace.clone()), lines));
+        self.before_hub.push(("tc", Some(node.namespace.clone()), shaping));
+    }
+}
+
+fn address(network: u8, cluster: ClusterIndex, number: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, network, cluster.0 as u8 + 1, number)
+}
+
+/// Lines that limit what a device sends. Packets that are many are made no longer than what the card sends at once.
+fn shape(ip: &mut String, tc: &mut String, device: &str, rate_bytes_per_s: Option<u64>) {
+    let Some(rate) = rate_bytes_per_s else { return };
+    let frames = rate * FRAME_BYTES / PACKET_BYTES;
+    let burst = (frames * BURST_NS / 1_000_000_000).max(2 * FRAME_BYTES);
+    let large = burst.clamp(*LARGE_PACKET_BYTES.start(), *LARGE_PACKET_BYTES.end());
+    let _ = writeln!(ip, "link set {device} gso_max_size {large}");
+    let (burst, bits) = (burst.max(large + FRAME_BYTES), 8 * frames);
+    let _ = writeln!(tc, "qdisc add dev {device} root tbf rate {bits}bit burst {burst} limit {PORT_QUEUE_BYTES}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mobcast_topology::{Cluster, WanLink};
+
+    fn topology() -> Topology {
+        let mut topology = Topology::new();
+        let a = topology.add_cluster(Cluster::new("A", 2).with_nic(12_500_000)).unwrap();
+        let mut cluster = Cluster::new("B", 1);
+        cluster.wan_nic = Some(WanNic { out_bytes_per_s: Some(3_000_000), in_bytes_per_s: None });
+        let b = topology.add_cluster(cluster).unwrap();
+        topology.link_both(a, b, WanLink::new(1_000_000, 0)).unwrap();
+        topology
+    }
+
+    fn lines_of<'a>(plan: &'a LabPlan, tool: &str, namespace: &str) -> &'a str {
+        let of = |(t, n, _): &&(&str, Option<String>, String)| *t == tool && n.as_deref() == Some(namespace);
+        &plan.before_hub.iter().find(of).unwrap().2
+    }
+
+    #[test]
+    fn nodes_have_addresses_by_cluster_and_number() {
+        let plan = plan(&topology(), "x").unwrap();
+        let names: Vec<(&str, String)> =
+            plan.nodes.iter().map(|node| (node.name.as_str(), node.address.to_string())).collect();
+        let expected = [("A1", "10.100.1.1"), ("A2", "10.100.1.2"), ("B1", "10.100.2.1")];
+        assert_eq!(names, expected.map(|(name, address)| (name, address.to_owned())));
+        assert_eq!(cluster_of([10, 100, 2, 1]), Some(ClusterIndex(1)));
+        assert_eq!(cluster_of([10, 101, 2, 1]), None);
+        assert_eq!(cluster_of([10, 100, 0, 1]), None);
+    }
+
+    #[test]
+    fn network_cards_are_limited_on_both_sides() {
+        let plan = plan(&topology(), "x").unwrap();
+        let out = lines_of(&plan, "tc", "mobcast-lab-x-A2");
+        assert_eq!(out, "qdisc add dev eth0 root tbf rate 100933328bit burst 14130 limit 512000\n");
+        let into = lines_of(&plan, "tc", "mobcast-lab-x-switch-A");
+        assert_eq!(into.lines().count(), 2, "{into}");
+    }
+
+    #[test]
+    fn a_second_card_takes_what_goes_to_other_clusters() {
+        let plan = plan(&topology(), "x").unwrap();
+        let node = lines_of(&plan, "ip", "mobcast-lab-x-B1");
+        assert!(node.contains("route add default via 10.101.2.254 dev eth1 src 10.100.2.1"), "{node}");
+        let switch = lines_of(&plan, "ip", "mobcast-lab-x-switch-B");
+        assert!(switch.contains("route add 10.100.2.1/32 via 10.101.2.1 dev wan"), "{switch}");
+        assert_eq!(lines_of(&plan, "tc", "mobcast-lab-x-switch-B"), "", "only its way out has a limit");
+    }
+
+    #[test]
+    fn names_that_would_be_the_same_are_refused() {
+        let mut topology = Topology::new();
+        topology.add_cluster(Cluster::new("A", 11)).unwrap();
+        topology.add_cluster(Cluster::new("A1", 1)).unwrap();
+        assert!(plan(&topology, "x").unwrap_err().to_string().contains("A11"));
+        topology.cluster_mut(ClusterIndex(1)).unwrap().nodes = 251;
+        assert_eq!(plan(&topology, "x").unwrap_err().status(), 2);
+    }
+}

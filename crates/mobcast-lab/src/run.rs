@@ -1,0 +1,353 @@
+//! Experiments: each run in turn on a lab that has its network, and a line for each in a file.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`mobcast`] | a broadcast with mobcast |
+//! | [`rival`] | a broadcast with another program |
+//! | [`process`] | programs on nodes |
+//! | [`load`] | how busy the machine was |
+//! | [`phases`] | where the time went |
+//! | [`lines`] | the file of finished runs |
+//! | [`judge`] | what a run gives as a record |
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use mobcast_topology::files::{Experiment, Planned, Program, RivalFile};
+use mobcast_topology::record::{RunOutcome, RunRecord};
+use mobcast_topology::{Cluster, Topology};
+
+use crate::cli::RunArgs;
+use crate::error::LabError;
+use crate::lab::Lab;
+use judge::Conditions;
+use lines::Lines;
+use load::Load;
+use process::Usage;
+
+pub mod judge;
+pub mod lines;
+pub mod load;
+pub mod mobcast;
+pub mod phases;
+pub mod process;
+pub mod rival;
+
+/// What a run takes beside the transfer, for the time that is left.
+const BESIDE: Duration = Duration::from_secs(4);
+/// A pause between runs, in which what the one before has left behind settles.
+const SETTLING: Duration = Duration::from_millis(500);
+
+/// What became of a run, before it is judged.
+#[derive(Debug)]
+pub struct Attempt {
+    /// By the number of the node.
+    pub nodes: Vec<NodeOutcome>,
+    /// When the sender was started, on the monotonic clock.
+    pub begun_ns: u64,
+    /// When its clock began to count, in seconds after that.
+    pub started_s: f64,
+    /// Why it failed, first reason first.
+    pub failure: Option<String>,
+}
+
+/// What became of a node.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct NodeOutcome {
+    /// When it had everything, in seconds after the start.
+    pub complete_s: Option<f64>,
+    /// The cluster in which it found itself, if it says so.
+    pub cluster: String,
+    /// Payload from other clusters.
+    pub bytes_in_wan: u64,
+    /// What else came from there.
+    pub overhead_in_wan: u64,
+    /// Payload from its own cluster.
+    pub bytes_in_lan: u64,
+    /// What it cost.
+    pub usage: Usage,
+}
+
+impl Attempt {
+    fn new(lab: &Lab, begun_ns: u64) -> Attempt {
+        Attempt { nodes: vec![NodeOutcome::default(); lab.nodes().len()], begun_ns, started_s: 0.0, failure: None }
+    }
+
+    fn failed(&mut self, reason: String) {
+        self.failure.get_or_insert(reason);
+    }
+}
+
+/// Runs an experiment, or what is left of it.
+pub fn run(args: RunArgs) -> Result<(), LabError> {
+    let experiment = Experiment::load(&args.experiment)?;
+    if let Some(reason) = crate::lab::obstacle() {
+        return Err(LabError::Missing(reason));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(LabError::Hub)?;
+    let mut session = Session::new(args, &experiment)?;
+    runtime.block_on(async {
+        tokio::select! {
+            done = session.all(&experiment) => done,
+            () = interrupted() => Err(LabError::Interrupted),
+        }
+    })
+}
+
+async fn interrupted() {
+    let mut terminated = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).expect("a signal");
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminated.recv() => {}
+    }
+}
+
+struct Session {
+    args: RunArgs,
+    lines: Lines,
+    mobcast: PathBuf,
+    machine: String,
+    versions: BTreeMap<String, String>,
+    /// The lab that is there, and what it was built for.
+    lab: Option<(Lab, Vec<Cluster>)>,
+    prepared: BTreeSet<String>,
+    failed: u32,
+    void: u32,
+}
+
+impl Session {
+    fn new(args: RunArgs, experiment: &Experiment) -> Result<Session, LabError> {
+        let mobcast = args.mobcast.clone().map_or_else(find_mobcast, Ok)?;
+        let default = format!("{}{}.jsonl", experiment.name, if args.quick { "-quick" } else { "" });
+        let output = args.output.clone().unwrap_or_else(|| PathBuf::from(default));
+        if let Some(logs) = &args.logs {
+            std::fs::create_dir_all(logs).map_err(LabError::at(logs))?;
+        }
+        Ok(Session {
+            lines: Lines::open(&output, args.accept_void)?,
+            mobcast,
+            machine: machine(),
+            versions: BTreeMap::new(),
+            lab: None,
+            prepared: BTreeSet::new(),
+            failed: 0,
+            void: 0,
+            args,
+        })
+    }
+
+    async fn all(&mut self, experiment: &Experiment) -> Result<(), LabError> {
+        let planned = self.select(experiment.runs(self.args.quick))?;
+        self.check(&planned)?;
+        let open: Vec<&Planned> = planned.iter().filter(|run| !self.lines.has(&run.case, run.repetition)).collect();
+        eprintln!("{}: {}", experiment.name, experiment.title);
+        if open.len() < planned.len() {
+            eprintln!("{} of {} runs stand in the output already", planned.len() - open.len(), planned.len());
+        }
+        for (number, run) in open.iter().enumerate() {
+            let left: f64 = open[number..].iter().map(|run| expected_s(run)).sum();
+            eprint!("[{}/{}] {} (about {} left) … ", number + 1, open.len(), describe(run), minutes(left));
+            let record = self.one(run).await?;
+            eprintln!("{}", summary(&record));
+        }
+        match (self.failed, self.void) {
+            (0, 0) => Ok(()),
+            (0, void) if self.args.accept_void => {
+                eprintln!("{void} runs are void");
+                Ok(())
+            }
+            (failed, void) => Err(LabError::Failed(format!(
+                "{failed} runs failed and {void} are void: the reasons stand in their lines; the same command repeats the void ones"
+            ))),
+        }
+    }
+
+    /// The runs that are asked for, with the lab named in them.
+    fn select(&self, planned: Vec<Planned>) -> Result<Vec<Planned>, LabError> {
+        let wanted = |names: &[String], name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
+        let chosen = |run: &Planned| {
+            let case = &run.case;
+            let name = if case.strategy.is_empty() { &case.program } else { &case.strategy };
+            wanted(&self.args.only, name)
+                && wanted(&self.args.scenario, &case.scenario)
+                && self.args.repetitions.is_none_or(|most| run.repetition < most)
+        };
+        let mut runs: Vec<Planned> = planned.into_iter().filter(chosen).collect();
+        if runs.is_empty() {
+            return Err(LabError::Usage("no run of the experiment has such a name: see --only and --scenario".into()));
+        }
+        for run in &mut runs {
+            "lab".clone_into(&mut run.case.instrument);
+        }
+        Ok(runs)
+    }
+
+    /// Checks before anything is run that every program is there, and takes their versions.
+    fn check(&mut self, planned: &[Planned]) -> Result<(), LabError> {
+        let known = strategies(&self.mobcast)?;
+        let mut rivals: BTreeMap<&str, &RivalFile> = BTreeMap::new();
+        for run in planned {
+            match &run.program {
+                Program::Mobcast { strategy } if !known.contains(strategy) => {
+                    let known = known.join(", ");
+                    let program = self.mobcast.display();
+                    return Err(LabError::Usage(format!("{program} has no strategy {strategy:?}: it has {known}")));
+                }
+                Program::Mobcast { .. } => {}
+                Program::Rival(rival) => drop(rivals.insert(&rival.name, rival)),
+            }
+            if let Program::Rival(rival) = &run.program
+                && rival.one_cluster
+                && run.scenario.topology.clusters().len() > 1
+            {
+                return Err(LabError::Usage(format!("{} works inside one cluster only", rival.name)));
+            }
+        }
+        let version = output_of(Command::new(&self.mobcast).arg("version")).unwrap_or_default();
+        self.versions.insert("mobcast".into(), version.lines().next().unwrap_or_default().to_owned());
+        for (name, rival) in rivals {
+            if let Some(reason) = rival::obstacle(rival) {
+                return Err(LabError::Missing(reason));
+            }
+            self.versions.insert(name.to_owned(), rival::version(rival).unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    /// One run, again if it is void.
+    async fn one(&mut self, run: &Planned) -> Result<RunRecord, LabError> {
+        let mut tries = 0;
+        loop {
+            let record = self.attempt(run).await?;
+            self.lines.append(&record)?;
+            if record.outcome == RunOutcome::Void && tries < self.args.retries && !self.args.accept_void {
+                eprint!("void ({}), again … ", record.reason.as_deref().unwrap_or_default());
+                tries += 1;
+                continue;
+            }
+            self.failed += u32::from(record.outcome == RunOutcome::Failed);
+            self.void += u32::from(record.outcome == RunOutcome::Void);
+            return Ok(record);
+        }
+    }
+
+    async fn attempt(&mut self, run: &Planned) -> Result<RunRecord, LabError> {
+        self.provide(&run.scenario.topology)?;
+        let (lab, _) = self.lab.as_ref().expect("it was provided");
+        lab.clear();
+        std::fs::create_dir_all(lab.scratch()).map_err(LabError::at(lab.scratch()))?;
+        tokio::time::sleep(SETTLING).await;
+        let logs = self.args.logs.clone().unwrap_or_else(|| lab.scratch());
+        let hub_before = lab.hub_pid().map_or(0.0, process::cpu_seconds);
+        let before = Load::now();
+        let date = date();
+        let attempt = match &run.program {
+            Program::Mobcast { strategy } => mobcast::run(lab, run, strategy, &self.mobcast, &logs).await?,
+            Program::Rival(rival) => {
+                let build = lab.scratch().join("build");
+                if self.prepared.insert(rival.name.clone()) || !build.exists() {
+                    rival::prepare(rival, &build)?;
+                }
+                rival::run(lab, run, rival, &build, &logs).await?
+            }
+        };
+        let conditions = Conditions {
+            date,
+            machine: self.machine.clone(),
+            versions: self.versions_of(run),
+            load: Load::now().since(&before),
+            hub_cpu_seconds: lab.hub_pid().map_or(0.0, process::cpu_seconds) - hub_before,
+            counts: lab.counts()?,
+        };
+        Ok(judge::record(lab.nodes(), run, &attempt, conditions))
+    }
+
+    fn versions_of(&self, run: &Planned) -> BTreeMap<String, String> {
+        let name = &run.case.program;
+        self.versions.iter().filter(|(program, _)| *program == name).map(|(a, b)| (a.clone(), b.clone())).collect()
+    }
+
+    /// The lab becomes one that has this topology's nodes and cards; its links are set with each run.
+    fn provide(&mut self, topology: &Topology) -> Result<(), LabError> {
+        if self.lab.as_ref().is_some_and(|(_, clusters)| clusters == topology.clusters()) {
+            return Ok(());
+        }
+        // Before the other is built: it has the same name.
+        self.lab = None;
+        let lab = Lab::build(topology, &format!("run-{}", std::process::id()), true)?;
+        self.lab = Some((lab, topology.clusters().to_vec()));
+        self.prepared.clear();
+        Ok(())
+    }
+}
+
+/// The command beside this program, or in PATH.
+fn find_mobcast() -> Result<PathBuf, LabError> {
+    let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join("mobcast")));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let candidates = beside.into_iter().chain(std::env::split_paths(&path).map(|directory| directory.join("mobcast")));
+    let found = candidates.into_iter().find(|path| path.is_file());
+    let missing = "the command mobcast is neither beside mobcast-lab nor in PATH: build it, or say --mobcast FILE";
+    found.ok_or_else(|| LabError::Missing(missing.to_owned()))
+}
+
+fn strategies(mobcast: &Path) -> Result<Vec<String>, LabError> {
+    let text = output_of(Command::new(mobcast).args(["strategies", "--json"])).map_err(|error| LabError::Tool {
+        tool: format!("{} strategies --json", mobcast.display()),
+        error,
+    })?;
+    let list: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap_or_default();
+    Ok(list.iter().filter_map(|entry| entry["name"].as_str().map(str::to_owned)).collect())
+}
+
+fn output_of(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    if output.status.success() { Ok(String::from_utf8_lossy(&output.stdout).into_owned()) } else { Err(said) }
+}
+
+/// Processor, cores, kernel.
+pub fn machine() -> String {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ")).map_or("", |m| m.1);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("{model}, {cores} cores, Linux {}", kernel.trim())
+}
+
+fn date() -> String {
+    output_of(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"])).unwrap_or_default().trim().to_owned()
+}
+
+fn expected_s(run: &Planned) -> f64 {
+    let ideal = if run.ideal_seconds.is_finite() { run.ideal_seconds } else { run.timeout_s };
+    let factor = if matches!(run.program, Program::Rival(_)) { 3.0 } else { 1.1 };
+    (factor * ideal).min(run.timeout_s) + BESIDE.as_secs_f64()
+}
+
+fn minutes(seconds: f64) -> String {
+    if seconds < 120.0 { format!("{seconds:.0} s") } else { format!("{:.0} min", seconds / 60.0) }
+}
+
+fn describe(run: &Planned) -> String {
+    let case = &run.case;
+    let layout: Vec<String> = case.nodes_per_cluster.iter().map(u32::to_string).collect();
+    let program = if case.strategy.is_empty() { &case.program } else { &case.strategy };
+    let megabytes = case.object_bytes as f64 / 1e6;
+    format!("{}, {} nodes, {megabytes} MB, {program}, no. {}", case.scenario, layout.join("+"), run.repetition + 1)
+}
+
+fn summary(record: &RunRecord) -> String {
+    let reason = record.reason.as_deref().unwrap_or_default();
+    let figures = format!(
+        "{:.2} s, {:.3} MB/s, {:.3} of the optimum",
+        record.seconds, record.throughput_mb_per_s, record.fraction
+    );
+    match record.outcome {
+        RunOutcome::Complete => figures,
+        RunOutcome::Void => format!("{figures}, void: {reason}"),
+        RunOutcome::Failed => format!("failed: {reason}"),
+    }
+}

@@ -1,0 +1,150 @@
+//! What a run gives as a record: throughput and fraction of the optimum, copies on the WAN, and whether the emulation was
+//! good enough for these to mean anything.
+
+use std::collections::BTreeMap;
+
+use mobcast_topology::files::{Planned, Program};
+use mobcast_topology::record::{Emulation, NodeRecord, Phases, RunOutcome, RunRecord, WanTraffic};
+use mobcast_topology::{ClusterIndex, Topology};
+
+use super::phases::phases;
+use super::{Attempt, NodeOutcome};
+use crate::hub::control::Counts;
+use crate::lab::LabNode;
+
+/// A run during which more of the processors was busy than this, in percent, is void.
+const BUSY_MAX_PERCENT: f64 = 80.0;
+/// A run in which one packet of a hundred was later than this, in milliseconds, is void.
+const LATE_MAX_MS: f64 = 2.1;
+/// As is one in which devices refused more than one packet of so many.
+const REFUSED_MAX: u64 = 10_000;
+
+/// The circumstances of a run.
+#[derive(Debug)]
+pub struct Conditions {
+    /// When it began.
+    pub date: String,
+    /// The machine.
+    pub machine: String,
+    /// Versions of programs, by name.
+    pub versions: BTreeMap<String, String>,
+    /// Percent of the processors that was busy, and of the time in which something waited for one.
+    pub load: (f64, f64),
+    /// The hub's processor time.
+    pub hub_cpu_seconds: f64,
+    /// What the hub has counted.
+    pub counts: Counts,
+}
+
+/// The record of a run.
+pub fn record(nodes: &[LabNode], run: &Planned, attempt: &Attempt, conditions: Conditions) -> RunRecord {
+    let counts = &conditions.counts;
+    let topology = &run.scenario.topology;
+    let bytes = run.case.object_bytes as f64;
+    let last = attempt.nodes.iter().skip(1).map(|node| node.complete_s).collect::<Option<Vec<f64>>>();
+    let seconds = last.filter(|_| attempt.failure.is_none()).and_then(|all| all.into_iter().reduce(f64::max));
+    let throughput = seconds.map_or(0.0, |seconds| bytes / 1e6 / seconds);
+    let optimum = &run.optimum;
+    let (outcome, reason) = match (&attempt.failure, void(&conditions)) {
+        (Some(reason), _) => (RunOutcome::Failed, Some(reason.clone())),
+        (None, Some(reason)) => (RunOutcome::Void, Some(reason)),
+        (None, None) => (RunOutcome::Complete, None),
+    };
+    let offset_s = attempt.begun_ns.saturating_sub(counts.begun_ns) as f64 / 1e9 + attempt.started_s;
+    RunRecord {
+        case: run.case.clone(),
+        repetition: run.repetition,
+        seed: run.seed,
+        date: conditions.date,
+        machine: conditions.machine,
+        versions: conditions.versions,
+        outcome,
+        reason,
+        seconds: seconds.unwrap_or(0.0),
+        throughput_mb_per_s: throughput,
+        optimum_mb_per_s: optimum.lower_mb_per_s(),
+        optimum_upper_mb_per_s: optimum.upper_mb_per_s(),
+        fraction: throughput / optimum.lower_mb_per_s(),
+        binding: optimum.binding.describe(topology),
+        phases: seconds.map_or(Phases::default(), |s| phases(counts, run.case.object_bytes, offset_s, s)),
+        wan_copies: wan_copies(topology, counts, nodes, attempt, run),
+        wan: counts.links.iter().map(|link| traffic(topology, link)).collect(),
+        nodes: nodes.iter().zip(&attempt.nodes).map(|(node, outcome)| node_record(node, outcome)).collect(),
+        emulation: Some(Emulation {
+            cpu_busy_percent: conditions.load.0,
+            cpu_pressure_percent: conditions.load.1,
+            hub_cpu_seconds: conditions.hub_cpu_seconds,
+            late_p99_ms: counts.late_ms(0.99),
+            late_max_ms: counts.late_max_ns as f64 / 1e6,
+            changes: counts.changes,
+        }),
+    }
+}
+
+/// Why the figures of a run mean nothing.
+fn void(conditions: &Conditions) -> Option<String> {
+    let (busy, counts) = (conditions.load.0, &conditions.counts);
+    if busy > BUSY_MAX_PERCENT {
+        return Some(format!("the processors were {busy:.0} % busy, more than {BUSY_MAX_PERCENT} %"));
+    }
+    let late = counts.late_ms(0.99);
+    if late > LATE_MAX_MS {
+        return Some(format!("one packet of a hundred left the hub {late:.1} ms late, or later"));
+    }
+    let packets: u64 = counts.late.iter().sum();
+    if counts.refused > packets / REFUSED_MAX {
+        return Some(format!("devices refused {} of {packets} packets of the hub", counts.refused));
+    }
+    None
+}
+
+fn name(topology: &Topology, cluster: u32) -> String {
+    topology.clusters().get(ClusterIndex(cluster).as_usize()).map(|c| c.name.clone()).unwrap_or_default()
+}
+
+fn traffic(topology: &Topology, link: &crate::hub::control::LinkCounts) -> WanTraffic {
+    WanTraffic {
+        from: name(topology, link.from),
+        to: name(topology, link.to),
+        bytes: link.bytes,
+        packets: link.packets,
+        unique_bytes: link.unique_bytes,
+        repeated_bytes: link.repeated_bytes,
+        lost_in_queue: link.lost_in_queue,
+        lost_by_chance: link.lost_by_chance,
+    }
+}
+
+fn node_record(node: &LabNode, outcome: &NodeOutcome) -> NodeRecord {
+    NodeRecord {
+        name: node.name.clone(),
+        cluster: node.cluster.clone(),
+        seconds: outcome.complete_s.unwrap_or(0.0),
+        bytes_in_wan: outcome.bytes_in_wan,
+        overhead_in_wan: outcome.overhead_in_wan,
+        bytes_in_lan: outcome.bytes_in_lan,
+        cpu_seconds: outcome.usage.cpu_seconds,
+        peak_memory_bytes: outcome.usage.peak_memory_bytes,
+    }
+}
+
+/// Unique bytes that entered each receiving cluster, less what its nodes report as no payload, by the object's bytes.
+fn wan_copies(
+    topology: &Topology,
+    counts: &Counts,
+    nodes: &[LabNode],
+    attempt: &Attempt,
+    run: &Planned,
+) -> BTreeMap<String, f64> {
+    let reports = matches!(run.program, Program::Mobcast { .. });
+    let receiving = topology.indices().skip(1).filter(|c| topology.clusters()[c.as_usize()].nodes > 0);
+    let copies = receiving.map(|cluster| {
+        let name = name(topology, cluster.0);
+        let unique: u64 = counts.links.iter().filter(|link| link.to == cluster.0).map(|link| link.unique_bytes).sum();
+        let own = nodes.iter().zip(&attempt.nodes).filter(|(node, _)| node.cluster == name);
+        let overhead: u64 = own.map(|(_, outcome)| outcome.overhead_in_wan).sum();
+        let payload = unique.saturating_sub(if reports { overhead } else { 0 });
+        (name, payload as f64 / run.case.object_bytes.max(1) as f64)
+    });
+    copies.collect()
+}

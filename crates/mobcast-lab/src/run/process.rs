@@ -1,0 +1,176 @@
+//! Programs on nodes: what they print, how they end, what they cost.
+
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::error::LabError;
+
+/// Clock ticks of `/proc/PID/stat` in a second, which Linux gives all programs.
+const TICKS_PER_S: f64 = 100.0;
+/// How often memory is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+/// How long a program may take to end after it has closed its output.
+const ENDING: Duration = Duration::from_secs(5);
+
+/// A program to start.
+#[derive(Debug)]
+pub struct Program<'a> {
+    /// Number of its node.
+    pub node: usize,
+    /// The namespace.
+    pub namespace: &'a str,
+    /// The command.
+    pub command: &'a [String],
+    /// Variables of its environment, beside those of the lab's own process.
+    pub environment: &'a [(String, String)],
+    /// Where it is started.
+    pub directory: &'a Path,
+    /// Where its standard error goes.
+    pub log: PathBuf,
+}
+
+/// What is heard of a program.
+#[derive(Debug)]
+pub enum Heard {
+    /// It has printed a line, at this Unix time.
+    Line {
+        /// Its node.
+        node: usize,
+        /// The line.
+        line: String,
+        /// Seconds.
+        at: f64,
+    },
+    /// It has ended.
+    Ended {
+        /// Its node.
+        node: usize,
+        /// How.
+        status: ExitStatus,
+        /// What it has cost.
+        usage: Usage,
+    },
+}
+
+/// What a program has cost, with those that it has started and waited for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// Processor time.
+    pub cpu_seconds: f64,
+    /// Resident memory at its highest; of the program alone.
+    pub peak_memory_bytes: u64,
+}
+
+/// Unix time in seconds.
+pub fn unix_seconds() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+/// Starts a program in a process group of its own. What it says and how it ends comes through the channel.
+pub fn start(program: &Program<'_>, heard: UnboundedSender<Heard>) -> Result<Pid, LabError> {
+    let log = std::fs::File::create(&program.log).map_err(LabError::at(&program.log))?;
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", program.namespace]).args(program.command);
+    command.envs(program.environment.iter().map(|(name, value)| (name, value))).current_dir(program.directory);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).process_group(0).kill_on_drop(true);
+    let failed = |error: std::io::Error| LabError::Tool { tool: program.command[0].clone(), error: error.to_string() };
+    let child = command.spawn().map_err(failed)?;
+    let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())).expect("it was not waited for");
+    tokio::spawn(watch(program.node, child, pid, heard));
+    Ok(pid)
+}
+
+/// Sends a signal to a program and all that it has started.
+pub fn signal(pid: Pid, signal: Signal) {
+    // It may have ended by itself.
+    let _ = kill_process_group(pid, signal);
+}
+
+async fn watch(node: usize, mut child: Child, pid: Pid, heard: UnboundedSender<Heard>) {
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let mut look = tokio::time::interval(LOOK);
+    let mut usage = Usage::default();
+    loop {
+        tokio::select! {
+            line = lines.next_line() => match line {
+                // Who does not listen any more has given the run up.
+                Ok(Some(line)) => drop(heard.send(Heard::Line { node, line, at: unix_seconds() })),
+                Ok(None) | Err(_) => break,
+            },
+            _ = look.tick() => usage.look(pid),
+        }
+    }
+    // Its processor time is read after its end, while it is not waited for: a process in state Z.
+    let deadline = tokio::time::Instant::now() + ENDING;
+    while !usage.look_at_end(pid) && tokio::time::Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    if let Ok(status) = child.wait().await {
+        let _ = heard.send(Heard::Ended { node, status, usage });
+    }
+}
+
+impl Usage {
+    fn look(&mut self, pid: Pid) {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
+        self.peak_memory_bytes = self.peak_memory_bytes.max(peak.unwrap_or(0u64) * 1024);
+    }
+
+    /// True if it has ended.
+    fn look_at_end(&mut self, pid: Pid) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let Some((ended, cpu_seconds)) = parse_stat(&stat) else { return true };
+        self.cpu_seconds = cpu_seconds;
+        ended
+    }
+}
+
+/// Processor time of a process by its `/proc/PID/stat`, in seconds.
+pub fn cpu_seconds(pid: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    parse_stat(&stat).map_or(0.0, |(_, seconds)| seconds)
+}
+
+/// Whether the process has ended, and its processor time with that of those it has waited for.
+fn parse_stat(stat: &str) -> Option<(bool, f64)> {
+    // The name may hold anything, so the fields are counted from its end.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks: u64 = fields.get(11..15)?.iter().filter_map(|field| field.parse::<u64>().ok()).sum();
+    Some((fields[0] == "Z", ticks as f64 / TICKS_PER_S))
+}
+
+/// How a program ended, in words; none if it ended well.
+pub fn failure(status: ExitStatus) -> Option<String> {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(0), _) => None,
+        (Some(code), _) => Some(format!("ended with status {code}")),
+        (None, Some(signal)) => Some(format!("was ended by signal {signal}")),
+        (None, None) => Some("ended".to_owned()),
+    }
+}
+
+/// The last line of a log, for a message.
+pub fn last_line(log: &Path) -> String {
+    let text = String::from_utf8_lossy(&std::fs::read(log).unwrap_or_default()).into_owned();
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("").trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_process_and_its_children_is_read() {
+        let stat = "7 (a) b) Z 1 7 7 0 -1 4 0 0 0 0 150 50 20 30 20 0 1";
+        assert_eq!(parse_stat(stat), Some((true, 2.5)));
+        assert_eq!(parse_stat(""), None);
+    }
+}
