@@ -7,6 +7,8 @@
 //! | [`scenario`] | capacities that change over time |
 //! | [`preset`] | networks that experiments refer to by name |
 //! | [`mod@optimum`] | the highest broadcast rate that a topology admits, and what binds it |
+//! | [`mod@optimum::changing`] | the bracket of the optimum where capacities change |
+//! | `files` | topologies, experiments and rivals as TOML files (feature `files`) |
 //! | `record` | one line for each run of an experiment, as lab and simulator write it (feature `files`) |
 //! | [`tree`] | the best single tree, for comparison |
 //!
@@ -14,6 +16,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "files")]
+pub mod files;
 mod flow;
 pub mod network;
 pub mod optimum;
@@ -26,5 +30,6 @@ pub mod tree;
 pub use network::{
     Cluster, ClusterIndex, LinkRef, PayloadFactor, QueueLimit, Topology, TopologyError, WanLink, WanNic,
 };
+pub use optimum::changing::{Bracket, bracket};
 pub use optimum::{Binding, Optimum, optimum};
 pub use scenario::{Change, Scenario};

@@ -68,6 +68,11 @@ impl Cluster {
         self
     }
 
+    /// The name of a node, counted from 1: `A1` is the first of cluster `A`.
+    pub fn node_name(&self, number: u32) -> String {
+        format!("{}{number}", self.name)
+    }
+
     /// The same cluster with an access link of `rate_bytes_per_s` in each direction.
     pub fn with_access(mut self, rate_bytes_per_s: u64) -> Cluster {
         self.access_out_bytes_per_s = Some(rate_bytes_per_s);
@@ -146,7 +151,7 @@ pub enum QueueLimit {
 /// The part of a link's bytes that is payload, as a ratio of integers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PayloadFactor {
-    /// Payload bytes…
+    /// Payload bytes… Not zero.
     pub numerator: u32,
     /// …in so many bytes on the link. Not zero.
     pub denominator: u32,
@@ -162,6 +167,12 @@ impl PayloadFactor {
     pub fn of(self, rate_bytes_per_s: u64) -> u64 {
         let rate = u128::from(rate_bytes_per_s) * u128::from(self.numerator) / u128::from(self.denominator);
         u64::try_from(rate).unwrap_or(u64::MAX)
+    }
+
+    /// The bytes on a link that carry so many bytes of payload.
+    pub fn on_the_wire(self, payload_bytes: u64) -> u64 {
+        let bytes = u128::from(payload_bytes) * u128::from(self.denominator);
+        u64::try_from(bytes.div_ceil(u128::from(self.numerator))).unwrap_or(u64::MAX)
     }
 }
 

@@ -5,8 +5,10 @@
 //! are folded in as upper bounds that every schedule obeys (each byte leaves the root once, enters each node and each
 //! cluster once, and somebody must send each copy); where one of them binds, the true optimum may be a little lower.
 
+pub mod changing;
+
 use crate::flow::{FlowGraph, UNLIMITED};
-use crate::network::{ClusterIndex, LinkRef, Topology};
+use crate::network::{Cluster, ClusterIndex, LinkRef, Topology};
 
 /// What keeps a broadcast from being faster.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,10 +22,14 @@ pub enum Binding {
         /// The links of the cut.
         links: Vec<LinkRef>,
     },
-    /// What the root's network card sends: every byte leaves it once.
+    /// What the root's network cards send: every byte leaves it once.
     RootNicOut,
-    /// What the network card of each node of a cluster receives.
+    /// What the network cards of each node of a cluster receive.
     NicIn(ClusterIndex),
+    /// What the second network cards of the root's cluster send together: every byte leaves the cluster once.
+    WanNicsOut,
+    /// What the second network cards of a cluster receive together: every byte enters it once.
+    WanNicsIn(ClusterIndex),
     /// What all access links together send: each cluster but the root's needs a copy.
     TotalAccessOut,
     /// What all network cards together send: each node but the root needs a copy.
@@ -96,8 +102,8 @@ fn simple_bounds(topology: &Topology, root: ClusterIndex) -> Vec<(u64, Binding)>
     let occupied_clusters: Vec<ClusterIndex> = topology.indices().filter(|c| occupied(topology, *c)).collect();
     let root_cluster = &topology.clusters()[root.as_usize()];
     if copies_for_nodes > 0 {
-        bounds.extend(root_cluster.nic_out_bytes_per_s.map(|rate| (rate, Binding::RootNicOut)));
-        let total = topology.clusters().iter().filter(|c| c.nodes > 0).map(|c| Some((c.nodes, c.nic_out_bytes_per_s?)));
+        bounds.extend(node_out(root_cluster).map(|rate| (rate, Binding::RootNicOut)));
+        let total = topology.clusters().iter().filter(|c| c.nodes > 0).map(|c| Some((c.nodes, node_out(c)?)));
         if let Some(total) = total.map(|c| c.map(|(n, rate)| u128::from(n) * u128::from(rate))).sum::<Option<u128>>() {
             bounds.push((narrow(total / u128::from(copies_for_nodes)), Binding::TotalNicOut));
         }
@@ -110,12 +116,39 @@ fn simple_bounds(topology: &Topology, root: ClusterIndex) -> Vec<(u64, Binding)>
     }
     for &index in &occupied_clusters {
         let cluster = &topology.clusters()[index.as_usize()];
-        if let Some(rate) = cluster.nic_in_bytes_per_s.filter(|_| index != root || cluster.nodes > 1) {
+        if let Some(rate) = node_in(cluster).filter(|_| index != root || cluster.nodes > 1) {
             bounds.push((rate, Binding::NicIn(index)));
         }
     }
+    if copies_for_clusters > 0 {
+        bounds.extend(wan_nic_bounds(topology, root));
+    }
     bounds.extend(fabric_bounds(topology));
     bounds
+}
+
+/// What all cards of a node send.
+fn node_out(cluster: &Cluster) -> Option<u64> {
+    let second = cluster.wan_nic.map_or(Some(0), |card| card.out_bytes_per_s);
+    Some(cluster.nic_out_bytes_per_s?.saturating_add(second?))
+}
+
+/// What all cards of a node receive.
+fn node_in(cluster: &Cluster) -> Option<u64> {
+    let second = cluster.wan_nic.map_or(Some(0), |card| card.in_bytes_per_s);
+    Some(cluster.nic_in_bytes_per_s?.saturating_add(second?))
+}
+
+fn wan_nic_bounds(topology: &Topology, root: ClusterIndex) -> impl Iterator<Item = (u64, Binding)> + '_ {
+    topology.indices().filter(|c| occupied(topology, *c)).filter_map(move |index| {
+        let cluster = &topology.clusters()[index.as_usize()];
+        let card = cluster.wan_nic?;
+        let (rate, binding) = match index == root {
+            true => (card.out_bytes_per_s?, Binding::WanNicsOut),
+            false => (card.in_bytes_per_s?, Binding::WanNicsIn(index)),
+        };
+        Some((rate.saturating_mul(u64::from(cluster.nodes)), binding))
+    })
 }
 
 /// A copy that comes over the WAN spares the switches; with unlimited links between clusters every node could import
@@ -136,7 +169,7 @@ fn narrow(rate: u128) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::{Cluster, PayloadFactor, WanLink};
+    use crate::network::{PayloadFactor, WanLink};
     use crate::preset::{full_mesh, m2_fast, m2_slow, symmetric};
     use proptest::prelude::*;
 

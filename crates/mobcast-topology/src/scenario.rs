@@ -28,6 +28,23 @@ impl Scenario {
         Scenario { topology, changes: Vec::new() }
     }
 
+    /// The network over time: from when on, in nanoseconds, and how it is then. The first phase begins at 0; changes of
+    /// one time make one phase. Changes of links that do not exist are passed over.
+    pub fn phases(&self) -> impl Iterator<Item = (u64, Topology)> + '_ {
+        let mut topology = self.topology.clone();
+        let mut rest = self.changes.as_slice();
+        let mut start_ns = Some(0);
+        std::iter::from_fn(move || {
+            let at_ns = start_ns?;
+            while let Some((change, later)) = rest.split_first().filter(|(change, _)| change.at_ns <= at_ns) {
+                let _ = topology.set_rate(change.link, change.rate_bytes_per_s);
+                rest = later;
+            }
+            start_ns = rest.first().map(|change| change.at_ns);
+            Some((at_ns, topology.clone()))
+        })
+    }
+
     /// `first` until `at_ns` nanoseconds, then every link as in `second`, which has the same clusters.
     pub fn switch(first: Topology, second: &Topology, at_ns: u64) -> Scenario {
         let changes = links(&first)
@@ -55,5 +72,14 @@ mod tests {
         let scenario = Scenario::switch(preset::m2_fast(1), &preset::m2_slow(1), 30_000_000_000);
         assert_eq!(scenario.changes.len(), 4, "AD and BC, both directions");
         assert!(scenario.changes.iter().all(|c| c.rate_bytes_per_s == Some(800_000)));
+    }
+
+    #[test]
+    fn phases_begin_where_something_changes() {
+        let scenario = Scenario::switch(preset::m2_fast(1), &preset::m2_slow(1), 30);
+        let phases: Vec<_> = scenario.phases().collect();
+        assert_eq!(phases, [(0, preset::m2_fast(1)), (30, preset::m2_slow(1))]);
+        let at_once = Scenario::switch(preset::m2_fast(1), &preset::m2_slow(1), 0);
+        assert_eq!(at_once.phases().collect::<Vec<_>>(), [(0, preset::m2_slow(1))]);
     }
 }

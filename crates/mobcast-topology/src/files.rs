@@ -1,0 +1,22 @@
+//! Topologies, experiments and rivals as TOML files. What these modules return is complete and checked: names are
+//! known, numbers are in range, every pair of clusters has a link. What is wrong with a file is said with its line and
+//! key. Running anything is left to the lab and the simulator.
+//!
+//! | module | file |
+//! |---|---|
+//! | [`topology`] | `scenarios/topologies/NAME.toml` |
+//! | [`experiment`] | `scenarios/experiments/NAME.toml`, and the runs that it asks for ([`plan`]) |
+//! | [`rival`] | `scenarios/rivals/NAME.toml` |
+
+pub mod error;
+pub mod experiment;
+pub mod plan;
+pub mod rival;
+pub mod topology;
+mod values;
+
+pub use error::FileError;
+pub use experiment::Experiment;
+pub use plan::{Planned, Program};
+pub use rival::{Clock, RivalFile};
+pub use topology::TopologyFile;
