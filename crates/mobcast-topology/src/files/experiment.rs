@@ -216,6 +216,9 @@ impl Builder<'_> {
         let mut raw: Raw = text.parse()?;
         let file = TopologyFile::load(&self.neighbour("topologies", &raw.topology)?)?;
         let topology = file.topology;
+        if raw.nodes.is_none() && topology.nodes() < 2 {
+            return Err(text.error(raw.topology.span(), "a topology of one node: there is nobody to send to"));
+        }
         let scenarios = self.scenarios(&raw.scenario, &topology)?;
         let full = raw.take_extent();
         let default = Extent {
@@ -335,6 +338,9 @@ impl Builder<'_> {
                 let message = format!("{count} nodes: a cluster has 1 to {NODES_PER_CLUSTER_MAX}");
                 return Err(text.error(span, message));
             }
+            if nodes.iter().sum::<u32>() < 2 {
+                return Err(text.error(span, format!("{nodes:?}: there is nobody to send to")));
+            }
             if layouts.contains(nodes) {
                 return Err(text.error(span, format!("{nodes:?} is there twice: leave one out")));
             }
@@ -435,9 +441,6 @@ impl Builder<'_> {
                 for (scenario, raw) in experiment.scenarios.iter().zip(raw) {
                     self.check_scenario(experiment, extent, rate, scenario, raw.span())?;
                 }
-            }
-            if let Some(layout) = extent.layouts.iter().find(|layout| layout.iter().sum::<u32>() < 2) {
-                return Err(self.text.error(0..0, format!("nodes {layout:?}: there is nobody to send to")));
             }
         }
         Ok(())
