@@ -7,8 +7,15 @@
 //! | [`pipe`] | a queue and its serializer |
 //! | [`packet`] | IP packets, and cutting large ones |
 //! | [`streams`] | which bytes of a stream have passed |
+//! | [`carry`] | the process: devices, time, requests |
+//! | [`control`] | what the lab says to it, and what it answers |
+//! | [`tun`] | the devices |
 
+pub mod carry;
+pub mod control;
 pub mod packet;
 pub mod pipe;
 pub mod streams;
 pub mod switch;
+#[allow(unsafe_code, reason = "devices are made by ioctl")]
+pub mod tun;

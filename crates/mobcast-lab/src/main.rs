@@ -12,7 +12,7 @@ use mobcast_lab::hub::carry;
 use mobcast_lab::hub::control::Links;
 use mobcast_lab::lab::{self, Lab};
 use mobcast_lab::{calibrate, report, run};
-use mobcast_topology::files::load_topology;
+use mobcast_topology::files::TopologyFile;
 use mobcast_topology::{ClusterIndex, Scenario, optimum};
 
 fn main() -> ExitCode {
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         cli::Command::Up(args) => up(&args),
         cli::Command::Exec(args) => exec(&args),
         cli::Command::Run(args) => run::run(args),
-        cli::Command::Report(args) => report::run(&args),
+        cli::Command::Report(args) => print_report(&args),
         cli::Command::Optimum(args) => print_optimum(&args),
         cli::Command::Calibrate(args) => calibrate::run(&args),
         cli::Command::Down(args) => down(&args),
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
 }
 
 fn up(args: &cli::UpArgs) -> Result<(), LabError> {
-    let topology = load_topology(&args.topology)?;
+    let topology = TopologyFile::load(&args.topology)?.topology;
     let lab = Lab::build(&topology, &args.name, false)?;
     lab.begin(Links::new(&Scenario::steady(topology), args.seed))?;
     println!("the lab {:?} is up; a command on a node: mobcast-lab exec --name {0} A1 -- ip address", lab.name());
@@ -75,10 +75,10 @@ fn down(args: &cli::DownArgs) -> Result<(), LabError> {
 }
 
 fn print_optimum(args: &cli::OptimumArgs) -> Result<(), LabError> {
-    let topology = load_topology(&args.topology)?;
+    let topology = TopologyFile::load(&args.topology)?.topology;
     let best = optimum(&topology, ClusterIndex(0));
     let mb = |rate: Option<u64>| rate.map_or("unlimited".to_owned(), |rate| format!("{:.3} MB/s", rate as f64 / 1e6));
-    let binding = best.binding.describe(&topology);
+    let binding = format!("{:?}", best.binding);
     if args.json {
         let json = serde_json::json!({
             "optimum_mb_per_s": best.rate_bytes_per_s.map(|rate| rate as f64 / 1e6),
@@ -90,6 +90,24 @@ fn print_optimum(args: &cli::OptimumArgs) -> Result<(), LabError> {
         println!("optimum          {}", mb(best.rate_bytes_per_s));
         println!("payload optimum  {}", mb(best.payload_bytes_per_s));
         println!("bound by         {binding}");
+    }
+    Ok(())
+}
+
+fn print_report(args: &cli::ReportArgs) -> Result<(), LabError> {
+    let records = report::read(&args.files).map_err(|error| LabError::Usage(error.to_string()))?;
+    let table = if args.compare { report::compare(&records) } else { report::markdown(&records) };
+    let Some(directory) = &args.output else {
+        print!("{table}");
+        return Ok(());
+    };
+    std::fs::create_dir_all(directory).map_err(LabError::at(directory))?;
+    let charts = if args.compare { Vec::new() } else { report::charts(&records) };
+    let name = if args.compare { "compare.md" } else { "report.md" };
+    for (name, text) in charts.into_iter().chain([(name.to_owned(), table)]) {
+        let path = directory.join(name);
+        std::fs::write(&path, text).map_err(LabError::at(&path))?;
+        println!("{}", path.display());
     }
     Ok(())
 }

@@ -66,7 +66,7 @@ pub fn prefix(lab: &str) -> String {
 /// The cluster of an address of the lab.
 pub fn cluster_of(address: [u8; 4]) -> Option<ClusterIndex> {
     match address {
-        [10, NETWORK, cluster @ 1.., _] => Some(ClusterIndex(u32::from(cluster) - 1)),
+        [10, NETWORK, cluster, _] if cluster > 0 => Some(ClusterIndex(u32::from(cluster) - 1)),
         _ => None,
     }
 }

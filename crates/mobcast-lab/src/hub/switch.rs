@@ -112,7 +112,7 @@ impl Switch {
         let access = |link: LinkRef| topology.rate_bytes_per_s(link).map(|rate| (link, rate));
         let ways_out: Vec<_> = topology.indices().map(|c| access(LinkRef::AccessOut(c))).collect();
         let ways_in: Vec<_> = topology.indices().map(|c| access(LinkRef::AccessIn(c))).collect();
-        let mut pipe_of = |switch: &mut Switch, way: Option<(LinkRef, u64)>| {
+        let pipe_of = |switch: &mut Switch, way: Option<(LinkRef, u64)>| {
             let (link, rate) = way?;
             let limit = WanLink { queue: QueueLimit::TwiceBdp, ..WanLink::new(rate, ACCESS_DELAY_NS) }.queue_bytes();
             Some(switch.add_pipe(link, Some(rate), limit))

@@ -45,6 +45,8 @@ pub fn record(nodes: &[LabNode], run: &Planned, attempt: &Attempt, conditions: C
     let seconds = last.filter(|_| attempt.failure.is_none()).and_then(|all| all.into_iter().reduce(f64::max));
     let throughput = seconds.map_or(0.0, |seconds| bytes / 1e6 / seconds);
     let optimum = &run.optimum;
+    let mb = |rate: Option<u64>| rate.map_or(0.0, |rate| rate as f64 / 1e6);
+    let (lower, upper) = (mb(optimum.payload_bytes_per_s_lower), mb(optimum.payload_bytes_per_s_upper));
     let (outcome, reason) = match (&attempt.failure, void(&conditions)) {
         (Some(reason), _) => (RunOutcome::Failed, Some(reason.clone())),
         (None, Some(reason)) => (RunOutcome::Void, Some(reason)),
@@ -62,10 +64,10 @@ pub fn record(nodes: &[LabNode], run: &Planned, attempt: &Attempt, conditions: C
         reason,
         seconds: seconds.unwrap_or(0.0),
         throughput_mb_per_s: throughput,
-        optimum_mb_per_s: optimum.lower_mb_per_s(),
-        optimum_upper_mb_per_s: optimum.upper_mb_per_s(),
-        fraction: throughput / optimum.lower_mb_per_s(),
-        binding: optimum.binding.describe(topology),
+        optimum_mb_per_s: lower,
+        optimum_upper_mb_per_s: upper,
+        fraction: if lower > 0.0 { throughput / lower } else { 0.0 },
+        binding: format!("{:?}", optimum.binding),
         phases: seconds.map_or(Phases::default(), |s| phases(counts, run.case.object_bytes, offset_s, s)),
         wan_copies: wan_copies(topology, counts, nodes, attempt, run),
         wan: counts.links.iter().map(|link| traffic(topology, link)).collect(),

@@ -59,7 +59,7 @@ pub enum Heard {
 }
 
 /// What a program has cost, with those that it has started and waited for.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Usage {
     /// Processor time.
     pub cpu_seconds: f64,
