@@ -1,0 +1,267 @@
+//! Bar charts: a group of bars for each scenario, a bar for each program, the optimum as a line across each group.
+//! Here is decided what stands where; how it is drawn is `svg`'s.
+
+use mobcast_topology::record::{RunOutcome, RunRecord};
+
+use super::summary::{Spread, Summary, grouped, layout, megabytes, optimum_of, summaries};
+use super::svg::{Anchor, Drawing, Stroke};
+
+const LEFT: f64 = 60.0;
+const RIGHT: f64 = 24.0;
+const TOP: f64 = 64.0;
+const PLOT_HEIGHT: f64 = 280.0;
+const SLOT: f64 = 32.0;
+const BAR: f64 = 24.0;
+const GROUP_GAP: f64 = 28.0;
+const WIDTH_MIN: f64 = 480.0;
+const LEGEND_ROW: f64 = 20.0;
+/// Room for the value above the highest bar.
+const HEADROOM: f64 = 1.06;
+const TICKS_MAX: f64 = 8.0;
+const NOTE: &str =
+    "Bars: median of complete runs; whiskers: least and greatest. Line: optimum; dashed: its upper bound.";
+
+/// Bars of one chart.
+struct Chart<'a> {
+    title: String,
+    /// Labels of the programs, in the order of the legend.
+    series: Vec<String>,
+    groups: Vec<Group<'a>>,
+}
+
+/// Bars of one scenario.
+struct Group<'a> {
+    scenario: &'a str,
+    bars: Vec<Bar>,
+    /// Lower and upper bound, MB/s.
+    optimum: Option<(f64, f64)>,
+}
+
+struct Bar {
+    series: usize,
+    height: Height,
+}
+
+impl Group<'_> {
+    /// Where the lines of the optimum stand: its lower bound, and its upper one where it differs.
+    fn lines(&self, axis: &Axis) -> Vec<f64> {
+        let Some((lower, upper)) = self.optimum else { return Vec::new() };
+        let differs = format!("{lower:.2}") != format!("{upper:.2}");
+        [Some(lower), differs.then_some(upper)].into_iter().flatten().map(|rate| axis.y(rate)).collect()
+    }
+}
+
+enum Height {
+    Measured(Spread),
+    /// No run counts; why.
+    Missing(&'static str),
+}
+
+/// Charts of all records as (file name, SVG): one for each experiment, topology, layout of nodes and size of object.
+pub fn charts(records: &[RunRecord]) -> Vec<(String, String)> {
+    let all = summaries(records);
+    let place = |summary: &&Summary<'_>| {
+        let case = summary.case;
+        (case.experiment.clone(), case.topology.clone(), case.nodes_per_cluster.clone(), case.object_bytes)
+    };
+    let mut charts: Vec<(String, String)> = Vec::new();
+    for ((experiment, topology, nodes, bytes), cases) in grouped(&all, place) {
+        let (size, nodes) = (megabytes(bytes), layout(&nodes));
+        let title = format!("{experiment} on {topology}: {nodes} nodes, {size} MB");
+        let stem = file_stem(&[&experiment, &topology, &nodes.replace(" × ", "x"), &format!("{size}mb")]);
+        let taken = charts.iter().filter(|(name, _)| is_numbered(name, &stem)).count();
+        let name = if taken == 0 { format!("{stem}.svg") } else { format!("{stem}-{}.svg", taken + 1) };
+        charts.push((name, draw(&gather(title, &cases))));
+    }
+    charts
+}
+
+/// Whether a file's name is this stem, alone or with a number.
+fn is_numbered(name: &str, stem: &str) -> bool {
+    let rest = name.strip_prefix(stem).and_then(|rest| rest.strip_suffix(".svg"));
+    rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('-').is_some_and(|n| n.parse::<u32>().is_ok()))
+}
+
+/// Letters, digits and single dashes.
+fn file_stem(parts: &[&str]) -> String {
+    let text: String =
+        parts.join("-").chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
+    let words: Vec<&str> = text.split('-').filter(|word| !word.is_empty()).collect();
+    words.join("-").to_ascii_lowercase()
+}
+
+fn gather<'a>(title: String, cases: &[&'a Summary<'a>]) -> Chart<'a> {
+    let series: Vec<String> = grouped(cases, |summary| summary.label()).into_iter().map(|(label, _)| label).collect();
+    let group = |(scenario, members): (&'a String, Vec<&&'a Summary<'a>>)| {
+        let bar = |summary: &Summary<'_>| Bar {
+            series: series.iter().position(|label| *label == summary.label()).unwrap_or_default(),
+            height: height(summary),
+        };
+        let mut bars: Vec<Bar> = members.iter().map(|summary| bar(summary)).collect();
+        bars.sort_by_key(|bar| bar.series);
+        let runs: Vec<&RunRecord> = members.iter().flat_map(|summary| summary.runs.iter().copied()).collect();
+        Group { scenario, bars, optimum: optimum_of(runs.into_iter()) }
+    };
+    let groups = grouped(cases, |summary| &summary.case.scenario).into_iter().map(group).collect();
+    Chart { title, series, groups }
+}
+
+fn height(summary: &Summary<'_>) -> Height {
+    match summary.spread(|run| run.throughput_mb_per_s) {
+        Some(spread) => Height::Measured(spread),
+        None if summary.count(RunOutcome::Failed) > 0 => Height::Missing("failed"),
+        None => Height::Missing("void"),
+    }
+}
+
+/// The axis: where it ends, and the distance of its ticks.
+struct Axis {
+    top: f64,
+    step: f64,
+}
+
+impl Axis {
+    /// The shortest axis with round ticks for values up to `highest`.
+    fn for_values_up_to(highest: f64) -> Axis {
+        let highest = if highest > 0.0 && highest.is_finite() { highest } else { 1.0 };
+        let decade = 10f64.powf((highest / TICKS_MAX).log10().floor());
+        let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * decade);
+        let step = steps.into_iter().find(|step| highest <= step * TICKS_MAX).unwrap_or(10.0 * decade);
+        Axis { top: (highest / step).ceil() * step, step }
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        TOP + PLOT_HEIGHT * (1.0 - value.clamp(0.0, self.top) / self.top)
+    }
+
+    fn ticks(&self) -> impl Iterator<Item = (f64, String)> + '_ {
+        let decimals = (-self.step.log10().floor()).max(0.0) as usize;
+        let count = (self.top / self.step).round() as u32;
+        (0..=count).map(move |i| {
+            let value = f64::from(i) * self.step;
+            (value, format!("{value:.decimals$}"))
+        })
+    }
+}
+
+impl Chart<'_> {
+    fn highest(&self) -> f64 {
+        let of_group = |group: &Group<'_>| {
+            let bars = group.bars.iter().map(|bar| match bar.height {
+                Height::Measured(spread) => spread.max,
+                Height::Missing(_) => 0.0,
+            });
+            bars.fold(group.optimum.map_or(0.0, |(_, upper)| upper), f64::max)
+        };
+        self.groups.iter().map(of_group).fold(0.0, f64::max)
+    }
+
+    fn plot_width(&self) -> f64 {
+        let bars: usize = self.groups.iter().map(|group| group.bars.len()).sum();
+        let width = bars as f64 * SLOT + (self.groups.len() + 1) as f64 * GROUP_GAP;
+        width.max(WIDTH_MIN - LEFT - RIGHT).max(text_width(&self.title) * 1.35 - LEFT).max(text_width(NOTE) - LEFT)
+    }
+
+    /// What a listener is told instead of the picture.
+    fn description(&self) -> String {
+        let bar = |bar: &Bar| match &bar.height {
+            Height::Measured(spread) => format!("{} {:.2}", self.series[bar.series], spread.median),
+            Height::Missing(why) => format!("{} {why}", self.series[bar.series]),
+        };
+        let group = |group: &Group<'_>| {
+            let bars: Vec<String> = group.bars.iter().map(bar).collect();
+            let optimum = group.optimum.map_or(String::new(), |(lower, _)| format!(", optimum {lower:.2}"));
+            format!("{}: {}{optimum}", group.scenario, bars.join(", "))
+        };
+        let groups: Vec<String> = self.groups.iter().map(group).collect();
+        format!("MB/s. {}.", groups.join("; "))
+    }
+}
+
+fn draw(chart: &Chart<'_>) -> String {
+    let axis = Axis::for_values_up_to(chart.highest() * HEADROOM);
+    let plot_width = chart.plot_width();
+    let mut drawing = Drawing::default();
+    drawing.text((16.0, 24.0), Anchor::Start, "title", &chart.title);
+    drawing.text((16.0, 46.0), Anchor::Start, "", "MB/s");
+    for (value, text) in axis.ticks() {
+        let y = axis.y(value);
+        drawing.line((LEFT, y), (LEFT + plot_width, y), if value == 0.0 { Stroke::Thin } else { Stroke::Grid });
+        drawing.text((LEFT - 8.0, y + 4.0), Anchor::End, "", &text);
+    }
+    let mut x = LEFT + GROUP_GAP;
+    for group in &chart.groups {
+        draw_group(&mut drawing, group, &axis, x);
+        x += group.bars.len() as f64 * SLOT + GROUP_GAP;
+    }
+    let width = LEFT + plot_width + RIGHT;
+    let bottom = draw_legend(&mut drawing, &chart.series, width);
+    drawing.finish((width, bottom), &chart.title, &chart.description())
+}
+
+fn draw_group(drawing: &mut Drawing, group: &Group<'_>, axis: &Axis, left: f64) {
+    let right = left + group.bars.len() as f64 * SLOT;
+    let lines = group.lines(axis);
+    for (i, bar) in group.bars.iter().enumerate() {
+        draw_bar(drawing, bar, axis, left + (i as f64 + 0.5) * SLOT, &lines);
+    }
+    for (y, stroke) in lines.into_iter().zip([Stroke::Bold, Stroke::BoldDashed]) {
+        drawing.line((left - 6.0, y), (right + 6.0, y), stroke);
+    }
+    let below = TOP + PLOT_HEIGHT;
+    drawing.text(((left + right) / 2.0, below + 34.0), Anchor::Middle, "", group.scenario);
+}
+
+fn draw_bar(drawing: &mut Drawing, bar: &Bar, axis: &Axis, middle: f64, lines: &[f64]) {
+    let base = TOP + PLOT_HEIGHT;
+    drawing.text((middle, base + 14.0), Anchor::Middle, "small", &(bar.series + 1).to_string());
+    match &bar.height {
+        Height::Missing(why) => drawing.upright_text((middle + 4.0, base - 4.0), Anchor::Start, "small", why),
+        Height::Measured(spread) => {
+            let (top, least, greatest) = (axis.y(spread.median), axis.y(spread.min), axis.y(spread.max));
+            drawing.bar((middle - BAR / 2.0, top), (BAR, base - top), bar.series);
+            if spread.max > spread.min {
+                drawing.line((middle, least), (middle, greatest), Stroke::Rimmed);
+                for y in [least, greatest] {
+                    drawing.line((middle - 4.0, y), (middle + 4.0, y), Stroke::Rimmed);
+                }
+            }
+            let y = clear_of(lines, greatest - 5.0);
+            drawing.text((middle, y), Anchor::Middle, "small label", &three_digits(spread.median));
+        }
+    }
+}
+
+/// The height at `y` or above it at which a small text crosses none of these lines, the lowest of which comes first.
+fn clear_of(lines: &[f64], y: f64) -> f64 {
+    lines.iter().fold(y, |y, line| if (y - 10.0..=y + 3.0).contains(line) { line - 5.0 } else { y })
+}
+
+/// The legend below the plot, and the note on what is drawn. Returns where the drawing ends.
+fn draw_legend(drawing: &mut Drawing, series: &[String], width: f64) -> f64 {
+    let entries: Vec<String> = series.iter().enumerate().map(|(i, label)| format!("{} {label}", i + 1)).collect();
+    let column = entries.iter().map(|text| text_width(text)).fold(0.0, f64::max) + 44.0;
+    let columns = (((width - 16.0) / column) as usize).max(1);
+    let top = TOP + PLOT_HEIGHT + 52.0;
+    for (i, entry) in entries.iter().enumerate() {
+        let (x, y) = (16.0 + (i % columns) as f64 * column, top + (i / columns) as f64 * LEGEND_ROW);
+        drawing.bar((x, y), (20.0, 12.0), i);
+        drawing.text((x + 26.0, y + 10.5), Anchor::Start, "", entry);
+    }
+    let bottom = top + entries.len().div_ceil(columns) as f64 * LEGEND_ROW;
+    drawing.text((16.0, bottom + 12.0), Anchor::Start, "small", NOTE);
+    bottom + 26.0
+}
+
+/// About how wide a text of the usual size is.
+fn text_width(text: &str) -> f64 {
+    text.chars().count() as f64 * 6.6
+}
+
+fn three_digits(value: f64) -> String {
+    match value {
+        value if value >= 99.95 => format!("{value:.0}"),
+        value if value >= 9.995 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}

@@ -1,0 +1,162 @@
+//! Runs of one case put together. Promises the order in which things first appear in the lines, so that scenarios and
+//! programs stand as in the experiment's file; of several lines of one run the last one counts.
+
+use mobcast_topology::record::{Case, RunOutcome, RunRecord};
+
+/// The program that everything is compared with, and its strategy.
+const OURS: &str = "mobcast";
+const OUR_STRATEGY: &str = "mob";
+
+/// All runs of one case.
+#[derive(Debug)]
+pub struct Summary<'a> {
+    /// What was run.
+    pub case: &'a Case,
+    /// Every run, in the order of repetitions.
+    pub runs: Vec<&'a RunRecord>,
+}
+
+/// Least, middle and greatest of some values.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Spread {
+    /// The least.
+    pub min: f64,
+    /// The middle one, or the mean of the two in the middle.
+    pub median: f64,
+    /// The greatest.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of these values; none if there are none.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        let (min, max) = (*values.first()?, *values.last()?);
+        let middle = values.len() / 2;
+        let even = values.len().is_multiple_of(2);
+        let median = if even { (values[middle - 1] + values[middle]) / 2.0 } else { values[middle] };
+        Some(Spread { min, median, max })
+    }
+}
+
+impl<'a> Summary<'a> {
+    /// The runs that count.
+    pub fn complete(&self) -> impl Iterator<Item = &'a RunRecord> + '_ {
+        self.runs.iter().copied().filter(|run| run.outcome == RunOutcome::Complete)
+    }
+
+    /// The runs that do not count.
+    pub fn incomplete(&self) -> impl Iterator<Item = &'a RunRecord> + '_ {
+        self.runs.iter().copied().filter(|run| run.outcome != RunOutcome::Complete)
+    }
+
+    /// How many runs ended so.
+    pub fn count(&self, outcome: RunOutcome) -> usize {
+        self.runs.iter().filter(|run| run.outcome == outcome).count()
+    }
+
+    /// A figure of the complete runs.
+    pub fn spread(&self, figure: impl Fn(&RunRecord) -> f64) -> Option<Spread> {
+        Spread::of(self.complete().map(figure))
+    }
+
+    /// A figure of the complete runs that have it.
+    pub fn spread_of_some(&self, figure: impl Fn(&RunRecord) -> Option<f64>) -> Option<Spread> {
+        Spread::of(self.complete().filter_map(figure))
+    }
+
+    /// The optimum in MB/s, its lower and upper bound: the middle of all runs, complete or not, whose record has one.
+    pub fn optimum(&self) -> Option<(f64, f64)> {
+        optimum_of(self.runs.iter().copied())
+    }
+
+    /// The program as it is called in tables and legends.
+    pub fn label(&self) -> String {
+        let name = if self.case.strategy.is_empty() { &self.case.program } else { &self.case.strategy };
+        let found = if self.case.named_clusters || self.is_rival() { "" } else { ", clusters found" };
+        let instrument =
+            if self.case.instrument == "lab" { String::new() } else { format!(", {}", self.case.instrument) };
+        format!("{name}{found}{instrument}")
+    }
+
+    /// Whether the program is not ours.
+    pub fn is_rival(&self) -> bool {
+        self.case.program != OURS
+    }
+
+    /// Median throughput of ours in the same place divided by that of this one; none for ours, or where one is missing.
+    pub fn ours_to_it(&self, all: &[Summary<'_>]) -> Option<f64> {
+        if !self.is_rival() {
+            return None;
+        }
+        let place = |case: &Case| Case {
+            program: String::new(),
+            strategy: String::new(),
+            named_clusters: false,
+            ..case.clone()
+        };
+        let here = place(self.case);
+        let ours = all.iter().filter(|other| !other.is_rival() && place(other.case) == here);
+        let ours = ours.min_by_key(|other| (other.case.strategy != OUR_STRATEGY, !other.case.named_clusters))?;
+        let median = |summary: &Summary<'_>| summary.spread(|run| run.throughput_mb_per_s).map(|s| s.median);
+        let (ours, its) = (median(ours)?, median(self)?);
+        (its > 0.0).then_some(ours / its)
+    }
+}
+
+/// The middle of the optima of these runs, lower and upper bound; none where nothing binds.
+pub fn optimum_of<'a>(runs: impl Iterator<Item = &'a RunRecord> + Clone) -> Option<(f64, f64)> {
+    let middle = |figure: fn(&RunRecord) -> f64| {
+        Spread::of(runs.clone().map(figure).filter(|rate| *rate > 0.0)).map(|spread| spread.median)
+    };
+    let lower = middle(|run| run.optimum_mb_per_s)?;
+    Some((lower, middle(|run| run.optimum_upper_mb_per_s).unwrap_or(lower).max(lower)))
+}
+
+/// Puts records of the same case together.
+pub fn summaries(records: &[RunRecord]) -> Vec<Summary<'_>> {
+    let mut all: Vec<Summary<'_>> = Vec::new();
+    for record in records {
+        let index = all.iter().position(|summary| *summary.case == record.case).unwrap_or_else(|| {
+            all.push(Summary { case: &record.case, runs: Vec::new() });
+            all.len() - 1
+        });
+        let runs = &mut all[index].runs;
+        match runs.iter_mut().find(|run| run.repetition == record.repetition) {
+            Some(earlier) => *earlier = record,
+            None => runs.push(record),
+        }
+    }
+    for summary in &mut all {
+        summary.runs.sort_by_key(|run| run.repetition);
+    }
+    all
+}
+
+/// Sorts things into groups by a key; groups and their members keep the order in which they appear.
+pub fn grouped<T, K: PartialEq>(items: impl IntoIterator<Item = T>, key: impl Fn(&T) -> K) -> Vec<(K, Vec<T>)> {
+    let mut groups: Vec<(K, Vec<T>)> = Vec::new();
+    for item in items {
+        let of = key(&item);
+        match groups.iter_mut().find(|(key, _)| *key == of) {
+            Some((_, members)) => members.push(item),
+            None => groups.push((of, vec![item])),
+        }
+    }
+    groups
+}
+
+/// Nodes of each cluster in few words: `4 × 16`, or `4, 12, 16, 32`.
+pub fn layout(nodes: &[u32]) -> String {
+    match nodes {
+        [first, rest @ ..] if rest.iter().all(|other| other == first) => format!("{} × {first}", nodes.len()),
+        _ => nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// Bytes in MB (10^6), with as many decimals as needed up to three.
+pub fn megabytes(bytes: u64) -> String {
+    let text = format!("{:.3}", bytes as f64 / 1e6);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

@@ -1,0 +1,197 @@
+//! The tables: one for each experiment and topology, a row for each case, and below it what does not count and why,
+//! and where and when it was measured.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use mobcast_topology::record::{RunOutcome, RunRecord};
+
+use super::summary::{Summary, grouped, layout, megabytes, summaries};
+
+/// Headings, and whether the column holds numbers.
+const COLUMNS: [(&str, bool); 20] = [
+    ("scenario", false),
+    ("nodes", false),
+    ("MB", true),
+    ("program", false),
+    ("strategy", false),
+    ("instrument", false),
+    ("runs: complete/void/failed", true),
+    ("MB/s", true),
+    ("min–max", true),
+    ("optimum", true),
+    ("fraction", true),
+    ("start s", true),
+    ("steady MB/s", true),
+    ("tail s", true),
+    ("WAN copies", true),
+    ("repeated %", true),
+    ("lost in queues", true),
+    ("CPU busy %", true),
+    ("hub late p99 ms", true),
+    ("ours ÷ it", true),
+];
+const ABSENT: &str = "–";
+
+/// Tables of all experiments in these records, in Markdown.
+pub fn markdown(records: &[RunRecord]) -> String {
+    let all = summaries(records);
+    let key = |summary: &&Summary<'_>| (summary.case.experiment.clone(), summary.case.topology.clone());
+    let mut text = String::new();
+    for ((experiment, topology), cases) in grouped(&all, key) {
+        let gap = if text.is_empty() { "" } else { "\n" };
+        let _ = writeln!(text, "{gap}## {} on {}\n", cell(&experiment), cell(&topology));
+        table(&mut text, &cases, &all);
+        legend(&mut text, &cases);
+        left_out(&mut text, &cases);
+        origin(&mut text, &cases);
+    }
+    text
+}
+
+fn table(text: &mut String, cases: &[&Summary<'_>], all: &[Summary<'_>]) {
+    let mut rows = String::new();
+    for (scenario, cases) in grouped(cases, |summary| &summary.case.scenario) {
+        for summary in cases {
+            row(&mut rows, &[vec![cell(scenario)], figures(summary, all)].concat());
+        }
+    }
+    row(text, &COLUMNS.map(|(heading, _)| heading.to_owned()));
+    row(text, &COLUMNS.map(|(_, number)| if number { "--:" } else { "---" }.to_owned()));
+    text.push_str(&rows);
+}
+
+fn row(text: &mut String, cells: &[String]) {
+    let _ = writeln!(text, "| {} |", cells.join(" | "));
+}
+
+/// A text that cannot end its cell or line.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace(['\n', '\r'], " ")
+}
+
+fn number(value: Option<f64>, decimals: usize) -> String {
+    value.map_or(ABSENT.into(), |value| format!("{value:.decimals$}"))
+}
+
+/// All columns but the first.
+fn figures(summary: &Summary<'_>, all: &[Summary<'_>]) -> Vec<String> {
+    let case = summary.case;
+    let median = |figure: fn(&RunRecord) -> f64| summary.spread(figure).map(|spread| spread.median);
+    let highest = |figure: fn(&RunRecord) -> Option<f64>| summary.spread_of_some(figure).map(|spread| spread.max);
+    let some = |figure: fn(&RunRecord) -> Option<f64>| summary.spread_of_some(figure).map(|spread| spread.median);
+    let phase = |figure: fn(&RunRecord) -> f64| some_phase(summary, figure);
+    let throughput = summary.spread(|run| run.throughput_mb_per_s);
+    let counts = [RunOutcome::Complete, RunOutcome::Void, RunOutcome::Failed].map(|o| summary.count(o).to_string());
+    let has_optimum = summary.optimum().is_some();
+    let found = if summary.is_rival() || case.named_clusters { "" } else { ", clusters found" };
+    let strategy = if case.strategy.is_empty() { ABSENT } else { &case.strategy };
+    vec![
+        layout(&case.nodes_per_cluster),
+        megabytes(case.object_bytes),
+        cell(&case.program),
+        format!("{}{found}", cell(strategy)),
+        cell(&case.instrument),
+        counts.join("/"),
+        number(throughput.map(|spread| spread.median), 2),
+        throughput.map_or(ABSENT.into(), |spread| format!("{:.2}–{:.2}", spread.min, spread.max)),
+        summary.optimum().map_or(ABSENT.into(), bracket),
+        number(median(|run| run.fraction).filter(|_| has_optimum), 3),
+        number(phase(|run| run.phases.start_seconds), 2),
+        number(phase(|run| run.phases.steady_mb_per_s), 2),
+        number(phase(|run| run.phases.tail_seconds), 2),
+        number(some(wan_copies), 3),
+        number(some(repeated_percent), 2),
+        number(some(lost_in_queues), 0),
+        number(highest(|run| Some(run.emulation.as_ref()?.cpu_busy_percent)), 0),
+        number(highest(|run| Some(run.emulation.as_ref()?.late_p99_ms)), 1),
+        number(summary.ours_to_it(all), 2),
+    ]
+}
+
+/// A figure of the phases, which programs that do not tell their imports lack.
+fn some_phase(summary: &Summary<'_>, figure: fn(&RunRecord) -> f64) -> Option<f64> {
+    let known = |run: &RunRecord| (run.phases.steady_mb_per_s > 0.0).then(|| figure(run));
+    summary.spread_of_some(known).map(|spread| spread.median)
+}
+
+fn bracket((lower, upper): (f64, f64)) -> String {
+    let (lower, upper) = (format!("{lower:.2}"), format!("{upper:.2}"));
+    if lower == upper { lower } else { format!("{lower}–{upper}") }
+}
+
+/// The highest of all receiving clusters.
+pub fn wan_copies(run: &RunRecord) -> Option<f64> {
+    run.wan_copies.values().copied().max_by(f64::total_cmp)
+}
+
+fn repeated_percent(run: &RunRecord) -> Option<f64> {
+    let sum = |of: fn(&(u64, u64)) -> u64| {
+        run.wan.iter().map(|link| of(&(link.unique_bytes, link.repeated_bytes))).sum::<u64>() as f64
+    };
+    let (unique, repeated) = (sum(|bytes| bytes.0), sum(|bytes| bytes.1));
+    (unique + repeated > 0.0).then(|| 100.0 * repeated / (unique + repeated))
+}
+
+fn lost_in_queues(run: &RunRecord) -> Option<f64> {
+    (!run.wan.is_empty()).then(|| run.wan.iter().map(|link| link.lost_in_queue).sum::<u64>() as f64)
+}
+
+fn legend(text: &mut String, cases: &[&Summary<'_>]) {
+    let _ = write!(
+        text,
+        "\nMedians of the complete runs; WAN copies are those of the cluster that imported most, processor and lateness \
+         the highest of all runs. 1 MB is 10^6 bytes of payload; the optimum is of payload too"
+    );
+    let changing = cases.iter().any(|summary| summary.optimum().is_some_and(|(lower, upper)| upper > lower));
+    let _ = writeln!(text, "{}.", if changing { ", with its lower and upper bound where links change" } else { "" });
+}
+
+fn left_out(text: &mut String, cases: &[&Summary<'_>]) {
+    if cases.iter().all(|summary| summary.incomplete().next().is_none()) {
+        return;
+    }
+    let _ = writeln!(text, "\nNot in the medians:\n");
+    for summary in cases {
+        for run in summary.incomplete() {
+            let how = if run.outcome == RunOutcome::Void { "void" } else { "failed" };
+            let place = [&summary.case.scenario, &layout(&summary.case.nodes_per_cluster), &summary.label()];
+            let reason = run.reason.as_deref().unwrap_or("no reason given");
+            let bytes = megabytes(summary.case.object_bytes);
+            let [scenario, nodes, label] = place.map(|part| cell(part));
+            let _ = writeln!(
+                text,
+                "- {scenario}, {nodes} nodes, {bytes} MB, {label}, run {}: {how}: {}",
+                run.repetition,
+                cell(reason)
+            );
+        }
+    }
+}
+
+/// Where and when, and with what.
+fn origin(text: &mut String, cases: &[&Summary<'_>]) {
+    let runs = || cases.iter().flat_map(|summary| summary.runs.iter());
+    let machines: BTreeSet<&str> = runs().map(|run| run.machine.as_str()).filter(|text| !text.is_empty()).collect();
+    let days: BTreeSet<&str> = runs().filter_map(|run| run.date.get(..10)).collect();
+    let versions = runs().flat_map(|run| run.versions.iter()).map(|(name, version)| format!("{name} {version}"));
+    let versions: BTreeSet<String> = versions.collect();
+    let join = |parts: Vec<String>, by: &str| cell(&parts.join(by));
+    let mut sentences = Vec::new();
+    if let (Some(first), Some(last)) = (days.first(), days.last()) {
+        sentences.push(if first == last {
+            format!("Measured on {first}")
+        } else {
+            format!("Measured from {first} to {last}")
+        });
+    }
+    if !machines.is_empty() {
+        sentences.push(format!("Machine: {}", join(machines.into_iter().map(str::to_owned).collect(), "; ")));
+    }
+    if !versions.is_empty() {
+        sentences.push(format!("Versions: {}", join(versions.into_iter().collect(), ", ")));
+    }
+    if !sentences.is_empty() {
+        let _ = writeln!(text, "\n{}.", sentences.join(". "));
+    }
+}
