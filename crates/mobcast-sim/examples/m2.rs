@@ -14,8 +14,8 @@ fn main() {
     let rate = outcome.throughput_bytes_per_s(mb * 1_000_000);
     println!("{:.3} MB/s, optimum {best:?}", rate / 1e6);
     let total = outcome.last_complete().expect("somebody completes").as_secs_f64();
-    for (from, row) in outcome.payload.iter().enumerate() {
-        let rates: Vec<String> = row.iter().map(|&bytes| format!("{:7.3}", bytes as f64 / 1e6 / total)).collect();
+    for (from, row) in outcome.traffic.iter().enumerate() {
+        let rates: Vec<String> = row.iter().map(|t| format!("{:7.3}", t.payload_bytes as f64 / 1e6 / total)).collect();
         println!("from {from}: {} MB/s", rates.join(" "));
     }
     for cluster in 0..4 {

@@ -6,7 +6,7 @@ use mobcast_proto::content::piece_size::{PieceSizeInput, automatic_piece_size};
 use mobcast_proto::{BroadcastId, Duration, PieceIndex, Time};
 use mobcast_topology::{ClusterIndex, Scenario};
 
-use crate::network::{Network, NodeIndex, Settings as NetworkSettings, Stop};
+use crate::network::{Network, NodeIndex, NodeTraffic, Settings as NetworkSettings, Stop, Traffic};
 use crate::world::{Due, Settings, World};
 
 /// Virtual time without a stored piece after which a run that is not over counts as stuck.
@@ -53,8 +53,10 @@ pub struct Outcome {
     pub complete: Vec<Option<Time>>,
     /// Nodes that were stopped.
     pub stopped: Vec<NodeIndex>,
-    /// Payload bytes from cluster to cluster: by sender, then receiver.
-    pub payload: Vec<Vec<u64>>,
+    /// What went from cluster to cluster: by sender, then receiver.
+    pub traffic: Vec<Vec<Traffic>>,
+    /// What each node sent and received, by its number.
+    pub node_traffic: Vec<NodeTraffic>,
     /// Payload bytes that entered each cluster over the WAN, divided by the object's.
     pub wan_copies: Vec<f64>,
     /// Control bytes on WAN links, divided by all bytes on them.
@@ -235,11 +237,11 @@ impl<'a> Run<'a> {
                 .map(|i| format!("node {i}: {}", self.explain(i)));
             format!("at {:?}: {}", world.network.now(), missing.take(5).collect::<Vec<_>>().join("; "))
         });
-        let pair = |from, to| world.network.pair_traffic(from, to).payload_bytes;
-        let payload = topology.indices().map(|from| topology.indices().map(|to| pair(from, to)).collect()).collect();
+        let row = |from| topology.indices().map(|to| world.network.pair_traffic(from, to)).collect();
         Outcome {
+            traffic: topology.indices().map(row).collect(),
+            node_traffic: (0..complete.len()).map(|i| world.network.node_traffic(NodeIndex(i as u32))).collect(),
             complete,
-            payload,
             stopped: self.stopped,
             wan_copies,
             wan_control: wan[1] as f64 / (wan[0] + wan[1]).max(1) as f64,

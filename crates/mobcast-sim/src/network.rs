@@ -5,8 +5,9 @@
 //! A link is two flows, one for each direction. A flow carries messages in order (control before payload, see
 //! [`crate::link`]) at the rate that [`crate::fluid`] gives it, across its sender's network card, the sending cluster's
 //! access link, the link between the clusters, the receiving cluster's access link and the receiver's network card;
-//! inside a cluster, across the two cards and the cluster's fabric. A message is delivered when its last byte has left
-//! and the one-way delay has passed.
+//! inside a cluster, across the two cards and the cluster's fabric. Nodes with a second card for other clusters use
+//! that one towards them, and the first one inside. A message is delivered when its last byte has left and the one-way
+//! delay has passed.
 //!
 //! **Approximations.** Rates are brought up to date at multiples of [`Settings::quantum`]; a quantum of zero makes them
 //! exact at every instant. With a quantum, a resource may carry more or less than its capacity between two settlements
@@ -27,7 +28,7 @@ use crate::fluid::{RATE_UNITS, ResourceIndex, Sharing};
 use crate::link::{Cancelled, Class, MESSAGE_BYTES_MAX, SendQueue, Sent};
 use crate::queue::{EventQueue, Token};
 use mobcast_proto::{Duration, Time};
-use mobcast_topology::{ClusterIndex, LinkRef, Topology};
+use mobcast_topology::{ClusterIndex, LinkRef, Topology, WanNic};
 use thiserror::Error;
 
 /// The longest control message that may travel beside the sharing, in bytes.
@@ -148,12 +149,20 @@ enum Event<T> {
 #[derive(Debug)]
 struct Node {
     cluster: ClusterIndex,
-    nic_out: Option<ResourceIndex>,
-    nic_in: Option<ResourceIndex>,
+    card: Card,
+    /// A second card, for other clusters.
+    wan_card: Option<Card>,
     running: bool,
     /// Flows that leave the node and are not closed.
     flows: Vec<u32>,
     traffic: NodeTraffic,
+}
+
+/// A network card; a direction without a resource has no limit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Card {
+    way_out: Option<ResourceIndex>,
+    way_in: Option<ResourceIndex>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -241,14 +250,15 @@ impl<T> Network<T> {
         }
     }
 
-    /// Adds a running node with its cluster's network card.
+    /// Adds a running node with its cluster's network cards.
     pub fn add_node(&mut self, cluster: ClusterIndex) -> Result<NodeIndex, NetworkError> {
         let kind = self.topology.clusters().get(cluster.as_usize()).ok_or(NetworkError::NoSuchCluster(cluster))?;
-        let (out, into) = (kind.nic_out_bytes_per_s, kind.nic_in_bytes_per_s);
-        let nic_out = out.map(|rate| self.sharing.add_resource(Some(rate)));
-        let nic_in = into.map(|rate| self.sharing.add_resource(Some(rate)));
+        let mut limited = |rate: Option<u64>| rate.map(|rate| self.sharing.add_resource(Some(rate)));
+        let card = Card { way_out: limited(kind.nic_out_bytes_per_s), way_in: limited(kind.nic_in_bytes_per_s) };
+        let second = |nic: WanNic| Card { way_out: limited(nic.out_bytes_per_s), way_in: limited(nic.in_bytes_per_s) };
+        let wan_card = kind.wan_nic.map(second);
         let traffic = NodeTraffic::default();
-        self.nodes.push(Node { cluster, nic_out, nic_in, running: true, flows: Vec::new(), traffic });
+        self.nodes.push(Node { cluster, card, wan_card, running: true, flows: Vec::new(), traffic });
         Ok(NodeIndex((self.nodes.len() - 1) as u32))
     }
 
@@ -467,12 +477,12 @@ impl<T> Network<T> {
         Ok(())
     }
 
-    /// Changes a node's network card, in bytes per second.
+    /// Changes a node's first network card, in bytes per second.
     pub fn set_nic(&mut self, node: NodeIndex, out_bytes_per_s: Option<u64>, in_bytes_per_s: Option<u64>) {
         let state = &mut self.nodes[node.0 as usize];
-        let both = [(&mut state.nic_out, out_bytes_per_s), (&mut state.nic_in, in_bytes_per_s)];
-        for (nic, rate) in both {
-            let resource = *nic.get_or_insert_with(|| self.sharing.add_resource(rate));
+        let both = [(&mut state.card.way_out, out_bytes_per_s), (&mut state.card.way_in, in_bytes_per_s)];
+        for (direction, rate) in both {
+            let resource = *direction.get_or_insert_with(|| self.sharing.add_resource(rate));
             self.sharing.set_capacity(resource, rate);
         }
         self.reroute_all();
@@ -524,7 +534,8 @@ impl<T> Network<T> {
             let wan = self.wan[near * self.sites.len() + far];
             [self.sites[near].access_out, wan, self.sites[far].access_in]
         };
-        [sender.nic_out].into_iter().chain(between).chain([receiver.nic_in]).flatten().collect()
+        let card = |node: &Node| node.wan_card.filter(|_| near != far).unwrap_or(node.card);
+        [card(sender).way_out].into_iter().chain(between).chain([card(receiver).way_in]).flatten().collect()
     }
 
     /// A resource that had no limit has one: lead every living flow across it.

@@ -3,7 +3,7 @@
 use mobcast_proto::{Duration, Time};
 use mobcast_sim::link::{Cancelled, Class};
 use mobcast_sim::network::{FlowId, Happening, Network, NetworkError, NodeIndex, Settings, Stop, Traffic};
-use mobcast_topology::{Cluster, ClusterIndex, LinkRef, Topology, preset};
+use mobcast_topology::{Cluster, ClusterIndex, LinkRef, Topology, WanNic, preset};
 
 const MS: u64 = 1_000_000;
 const EXACT: Settings = Settings { quantum: Duration::ZERO, window_bytes: None, report_drained: false };
@@ -68,6 +68,23 @@ fn flows_share_the_link_and_the_one_that_stays_takes_all() {
     assert_eq!(network.pair_traffic(A, B), Traffic { payload_bytes: 150_000, control_bytes: 0 });
     assert_eq!(network.node_traffic(nodes[0]).wan_out.payload_bytes, 100_000);
     assert_eq!(network.node_traffic(nodes[3]).wan_in.payload_bytes, 50_000);
+}
+
+#[test]
+fn a_second_card_binds_between_clusters_and_not_inside() {
+    let mut topology = two_clusters();
+    let half = WanNic { out_bytes_per_s: Some(500_000), in_bytes_per_s: None };
+    topology.cluster_mut(A).unwrap().wan_nic = Some(half);
+    topology.cluster_mut(A).unwrap().nic_out_bytes_per_s = Some(2_000_000);
+    let mut network: Network<u64> = Network::new(&topology, EXACT);
+    let [first, second, far] = [A, A, B].map(|cluster| network.add_node(cluster).unwrap());
+    let wan = network.open(first, far).unwrap();
+    let lan = network.open(first, second).unwrap();
+    network.send(wan, 100_000, 1, Class::Payload);
+    network.send(lan, 100_000, 2, Class::Payload);
+    network.send(wan.reverse(), 100_000, 3, Class::Payload);
+    // Inside at the 2 MB/s of the first card, outwards at the 0.5 MB/s of the second, inwards at the link's 1 MB/s.
+    assert_eq!(run(&mut network), [(51_000, 2), (110_000, 3), (210_000, 1)]);
 }
 
 #[test]
