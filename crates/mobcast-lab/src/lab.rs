@@ -28,10 +28,11 @@ const SCRATCH: &str = "/dev/shm";
 const HUB_PRIORITY: &str = "20";
 /// How long a hub may take to begin or to end.
 const HUB_PATIENCE: Duration = Duration::from_secs(10);
+/// The published measurements of this field are with this algorithm (or Reno), whatever the machine's own is.
+const CONGESTION_CONTROL: &str = "cubic";
 /// Settings in the namespace of every node and switch.
 const SETTINGS: [(&str, &str); 6] = [
-    // The published measurements of this field are with this algorithm (or Reno).
-    ("ipv4/tcp_congestion_control", "cubic"),
+    ("ipv4/tcp_congestion_control", CONGESTION_CONTROL),
     // One run learns nothing from another.
     ("ipv4/tcp_no_metrics_save", "1"),
     ("ipv4/conf/all/rp_filter", "0"),
@@ -137,6 +138,7 @@ impl Lab {
 
     fn make(&mut self, plan: &LabPlan) -> Result<(), LabError> {
         run_batches(&plan.before_hub)?;
+        let _allowed = Allowed::add(CONGESTION_CONTROL)?;
         let everywhere = plan.nodes.iter().map(|node| (&node.namespace, &SETTINGS[..0]));
         for (namespace, more) in everywhere.chain(plan.switches.iter().map(|name| (name, &SWITCH_SETTINGS[..]))) {
             set(namespace, SETTINGS.iter().chain(more))?;
@@ -324,6 +326,35 @@ fn run_batches(batches: &[(&'static str, Option<String>, String)]) -> Result<(),
         batch(tool, namespace.as_deref(), lines)?;
     }
     Ok(())
+}
+
+/// Namespaces may choose from the machine's list of algorithms. While this value lives, one more is in that list.
+struct Allowed {
+    before: Option<String>,
+}
+
+impl Allowed {
+    const PATH: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
+
+    fn add(algorithm: &str) -> Result<Allowed, LabError> {
+        let list = std::fs::read_to_string(Allowed::PATH).map_err(LabError::at(Allowed::PATH))?;
+        if list.split_whitespace().any(|allowed| allowed == algorithm) {
+            return Ok(Allowed { before: None });
+        }
+        let with = format!("{} {algorithm}", list.trim());
+        std::fs::write(Allowed::PATH, with).map_err(LabError::at(Allowed::PATH))?;
+        Ok(Allowed { before: Some(list) })
+    }
+}
+
+impl Drop for Allowed {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before
+            && let Err(error) = std::fs::write(Allowed::PATH, before)
+        {
+            eprintln!("mobcast-lab: {} was {:?} and is not again: {error}", Allowed::PATH, before.trim());
+        }
+    }
 }
 
 /// Writes settings under `/proc/sys/net` of a namespace. One that the kernel does not have, is left as it is.
