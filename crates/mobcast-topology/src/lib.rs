@@ -6,6 +6,7 @@
 //! | [`network`] | [`Topology`]: clusters, the links between them, their capacities |
 //! | [`scenario`] | capacities that change over time |
 //! | [`preset`] | networks that experiments refer to by name |
+//! | [`bounds`] | what one broadcast takes at least, in closed form |
 //! | [`mod@optimum`] | the highest broadcast rate that a topology admits, and what binds it |
 //! | [`mod@optimum::changing`] | the bracket of the optimum where capacities change |
 //! | `files` | topologies, experiments and rivals as TOML files (feature `files`) |
@@ -16,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bounds;
 #[cfg(feature = "files")]
 pub mod files;
 mod flow;
@@ -31,5 +33,5 @@ pub use network::{
     Cluster, ClusterIndex, LinkRef, PayloadFactor, QueueLimit, Topology, TopologyError, WanLink, WanNic,
 };
 pub use optimum::changing::{Bracket, bracket};
-pub use optimum::{Binding, Optimum, optimum};
+pub use optimum::{Binding, Optimum, Resource, optimum};
 pub use scenario::{Change, Scenario};

@@ -1,7 +1,7 @@
 //! The optimum where capacities change: between what is reached without ever storing ahead, the integral of the
 //! optimum of each moment, and what no schedule exceeds, the least over all cuts of the integral of the cut.
 
-use super::{Binding, Optimum, occupied, optimum};
+use super::{Binding, Optimum, occupied, optimal_rate, optimum};
 use crate::flow::{FlowGraph, UNLIMITED};
 use crate::network::{Cluster, ClusterIndex, LinkRef, Topology};
 use crate::scenario::Scenario;
@@ -33,7 +33,7 @@ impl Bracket {
 /// The bracket of a broadcast of `object_bytes` bytes from a node of cluster `root` that begins at the scenario's start.
 pub fn bracket(scenario: &Scenario, root: ClusterIndex, object_bytes: u64) -> Bracket {
     let wire_bytes = scenario.topology.payload_factor.on_the_wire(object_bytes);
-    let moments = scenario.phases().map(|(at_ns, topology)| (at_ns, optimum(&topology, root).rate_bytes_per_s));
+    let moments = scenario.phases().map(|(at_ns, topology)| (at_ns, optimal_rate(&topology, root)));
     let slowest_ns = arrival_ns(moments, wire_bytes);
     let (_, start) = scenario.phases().next().expect("there is a first phase");
     let Optimum { payload_bytes_per_s: first, binding, .. } = optimum(&start, root);
@@ -87,7 +87,7 @@ fn unchanging(topology: &Topology, root: ClusterIndex) -> Option<u64> {
             free.set_rate(link, None).expect("the cluster exists");
         }
     }
-    optimum(&free, root).rate_bytes_per_s
+    optimal_rate(&free, root)
 }
 
 /// Sets of clusters that hold the root and miss another, as flags by cluster. Clusters without nodes are in none.
