@@ -8,4 +8,5 @@ pub mod fluid;
 pub mod link;
 pub mod network;
 pub mod queue;
+pub mod run;
 pub mod world;

@@ -1,0 +1,134 @@
+//! Flags, words and exit statuses of the command. Lines of results go to standard output or to the file of `--output`;
+//! everything else goes to standard error.
+
+mod ledger;
+mod table;
+
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use mobcast_sim::run::{self, Simulated};
+use mobcast_topology::files::{Experiment, Planned, Program};
+use mobcast_topology::record::{RunOutcome, RunRecord};
+
+use ledger::Ledger;
+
+/// A run failed.
+const FAILED: u8 = 1;
+/// Wrong usage, or a file that cannot be used.
+const UNUSABLE: u8 = 2;
+
+/// Runs experiments in simulated networks, with the shipped protocol in virtual time
+#[derive(Debug, Parser)]
+#[command(name = "mobcast-sim", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run an experiment's file; rivals are left to the lab
+    Run(RunArgs),
+}
+
+#[derive(Debug, Args)]
+struct RunArgs {
+    /// The experiment, like scenarios/experiments/NAME.toml
+    #[arg(value_name = "EXPERIMENT.toml")]
+    experiment: PathBuf,
+    /// The short form, as the file's table `quick` gives it
+    #[arg(long)]
+    quick: bool,
+    /// Seed of the experiment, instead of the file's
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+    /// File that lines of results are added to; runs that it holds are not run again [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn main() -> ExitCode {
+    let Cli { command: Command::Run(args) } = Cli::parse();
+    match run(&args) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(FAILED),
+        Err(message) => {
+            eprintln!("mobcast-sim: {message}");
+            ExitCode::from(UNUSABLE)
+        }
+    }
+}
+
+fn text(error: impl Display) -> String {
+    error.to_string()
+}
+
+/// Runs all runs that are not there yet; whether all, earlier ones too, are complete.
+fn run(args: &RunArgs) -> Result<bool, String> {
+    let mut experiment = Experiment::load(&args.experiment).map_err(text)?;
+    experiment.seed = args.seed.unwrap_or(experiment.seed);
+    if args.quick && experiment.quick.is_none() {
+        eprintln!("{}: there is no table [quick]: the experiment runs as a whole", args.experiment.display());
+    }
+    let (ours, rivals): (Vec<Planned>, Vec<Planned>) =
+        experiment.runs(args.quick).into_iter().partition(|planned| matches!(planned.program, Program::Mobcast { .. }));
+    for planned in &ours {
+        run::check(planned).map_err(|error| format!("{}: strategies: {error}", args.experiment.display()))?;
+    }
+    let mut ledger = Ledger::open(args.output.as_deref()).map_err(text)?;
+    eprintln!("{}: {} runs, seed {}", experiment.title, ours.len(), experiment.seed);
+    say_skipped(&rivals);
+    let mut records = Vec::new();
+    for (i, planned) in ours.iter().enumerate() {
+        let number = format!("{}/{}", i + 1, ours.len());
+        if let Some(earlier) = ledger.find(planned).map_err(text)? {
+            eprintln!("{number} {}: is there already", name(planned));
+            records.push(earlier);
+            continue;
+        }
+        eprintln!("{number} {}: at best {:.1} s", name(planned), planned.ideal_seconds);
+        let simulated = run::simulate(planned).map_err(text)?;
+        say_result(&simulated);
+        ledger.add(&simulated.record).map_err(text)?;
+        records.push(simulated.record);
+    }
+    eprint!("{}", table::table(&records));
+    Ok(records.iter().all(|record| record.outcome == RunOutcome::Complete))
+}
+
+fn say_skipped(rivals: &[Planned]) {
+    if rivals.is_empty() {
+        return;
+    }
+    let mut names: Vec<&str> = rivals.iter().map(|planned| planned.case.program.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    eprintln!("skipped: {} runs of other programs, which run in the lab alone: {}", rivals.len(), names.join(", "));
+}
+
+fn name(planned: &Planned) -> String {
+    let case = &planned.case;
+    let (nodes, size) = (table::layout(&case.nodes_per_cluster), case.object_bytes as f64 / 1e6);
+    format!(
+        "{}, {nodes} nodes, {size} MB, {}, repetition {}, seed {}",
+        case.scenario, case.strategy, planned.repetition, planned.seed
+    )
+}
+
+fn say_result(simulated: &Simulated) {
+    let Simulated { record, trace_hash } = simulated;
+    let trace = format!("trace hash {trace_hash:016x}");
+    let RunRecord { seconds, throughput_mb_per_s, fraction, phases, .. } = record;
+    match &record.reason {
+        Some(reason) => eprintln!("    failed: {reason}; {trace}"),
+        None => eprintln!(
+            "    {seconds:.2} s, {throughput_mb_per_s:.2} MB/s, {fraction:.3} of the optimum; start {:.2} s, steady \
+             {:.2} MB/s, tail {:.2} s; {trace}",
+            phases.start_seconds, phases.steady_mb_per_s, phases.tail_seconds
+        ),
+    }
+}

@@ -1,0 +1,103 @@
+//! The command `mobcast-sim`, as it is seen from outside.
+
+use std::process::{Command, Output};
+
+#[path = "support/files.rs"]
+mod files;
+
+use files::{RIVAL, Scenarios, m2};
+
+/// One run of a moment.
+const ONE: &str = "sizes_mb = [1.0]\nrepetitions = 1\n";
+
+fn sim(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_mobcast-sim")).args(arguments).output().unwrap()
+}
+
+fn run(scenarios: &Scenarios, arguments: &[&str]) -> Output {
+    let experiment = scenarios.experiment();
+    sim(&[&["run", experiment.to_str().unwrap()], arguments].concat())
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_bad_file_is_named_with_line_and_key() {
+    let scenarios = Scenarios::new(&m2(), "sizes_mb = [16.0]\nrepetitions = \"many\"\n");
+    let output = run(&scenarios, &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors(&output).contains("experiment.toml:4: repetitions: "), "{}", errors(&output));
+    let broken = Scenarios::new(&m2().replace("rate_mb_per_s = 8.0", "rate_mb_per_s = -8.0"), ONE);
+    let output = run(&broken, &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors(&output).contains("net.toml:") && errors(&output).contains("rate_mb_per_s"), "{}", errors(&output));
+    assert_eq!(sim(&["run", "/nowhere.toml"]).status.code(), Some(2));
+}
+
+#[test]
+fn wrong_usage_and_unknown_strategies_give_2() {
+    assert_eq!(sim(&["run"]).status.code(), Some(2));
+    assert_eq!(sim(&["run", "x.toml", "--seed", "red"]).status.code(), Some(2));
+    let output = run(&Scenarios::new(&m2(), &format!("strategies = [\"mop\"]\n{ONE}")), &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors(&output).contains("there is no strategy \"mop\""), "{}", errors(&output));
+}
+
+#[test]
+fn lines_go_to_standard_output_and_words_do_not() {
+    let scenarios = Scenarios::new(&m2(), &format!("rivals = [\"cat\"]\n{ONE}"));
+    scenarios.add("rivals/cat.toml", RIVAL);
+    let output = run(&scenarios, &[]);
+    assert!(output.status.success(), "{}", errors(&output));
+    let lines = String::from_utf8(output.stdout.clone()).unwrap();
+    assert_eq!(lines.lines().count(), 1);
+    let record: serde_json::Value = serde_json::from_str(&lines).unwrap();
+    assert_eq!((&record["outcome"], &record["case"]["instrument"]), (&"complete".into(), &"sim-fluid".into()));
+    let words = errors(&output);
+    for part in ["skipped: 1 runs of other programs", "trace hash ", "of the optimum", "WAN copies"] {
+        assert!(words.contains(part), "{part} in {words}");
+    }
+    assert_eq!(run(&scenarios, &[]).stdout, output.stdout, "the same seed gives the same line");
+    assert_ne!(run(&scenarios, &["--seed", "2"]).stdout, output.stdout);
+}
+
+#[test]
+fn an_interrupted_experiment_goes_on_where_it_was() {
+    let scenarios = Scenarios::new(&m2(), "sizes_mb = [1.0]\nrepetitions = 2\n");
+    let file = scenarios.path("lines.jsonl");
+    let to = ["--output", file.to_str().unwrap()];
+    assert!(run(&scenarios, &to).status.success());
+    let whole = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(whole.lines().count(), 2);
+
+    let first = whole.lines().next().unwrap();
+    std::fs::write(&file, format!("{first}\n{}", &whole[first.len() + 1..first.len() + 90])).unwrap();
+    let output = run(&scenarios, &to);
+    assert!(output.status.success(), "{}", errors(&output));
+    assert!(errors(&output).contains("is cut off") && errors(&output).matches("is there already").count() == 1);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), whole);
+
+    std::fs::write(&file, first).unwrap();
+    assert!(run(&scenarios, &to).status.success());
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), whole, "a whole line without its end is kept");
+
+    let output = run(&scenarios, &[&to[..], &["--seed", "5"]].concat());
+    assert_eq!(output.status.code(), Some(2), "lines of another seed are not mixed in");
+    std::fs::write(&file, "{}\n").unwrap();
+    let output = run(&scenarios, &to);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors(&output).contains("lines.jsonl:1: "), "{}", errors(&output));
+}
+
+#[test]
+fn a_failed_run_gives_1_also_when_it_was_there_before() {
+    let scenarios = Scenarios::new(&m2(), "sizes_mb = [16.0]\nrepetitions = 1\ntimeout_s = 1.0\n");
+    let file = scenarios.path("lines.jsonl");
+    for _ in 0..2 {
+        let output = run(&scenarios, &["--output", file.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
+    }
+    assert!(std::fs::read_to_string(&file).unwrap().contains("\"outcome\":\"failed\""));
+}

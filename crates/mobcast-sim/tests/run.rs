@@ -1,0 +1,125 @@
+//! Planned runs of experiments' files in the simulator, and what stands in their lines.
+
+use mobcast_sim::run::{RunError, Simulated, simulate};
+use mobcast_topology::files::{Experiment, Planned};
+use mobcast_topology::record::{RunOutcome, RunRecord};
+
+#[path = "support/files.rs"]
+mod files;
+
+use files::{Scenarios, m2, network};
+
+const FIVE_SCENARIOS: &str = "sizes_mb = [600.0]
+[[scenario]]
+name = \"fast\"
+[[scenario]]
+name = \"fast-slow\"
+[[scenario.change]]
+at_fraction = 0.5
+between = [\"A\", \"D\"]
+rate_mb_per_s = 0.8
+[quick]
+sizes_mb = [16.0]
+repetitions = 1
+";
+
+fn planned(topology: &str, experiment: &str) -> Vec<Planned> {
+    let scenarios = Scenarios::new(topology, experiment);
+    Experiment::load(&scenarios.experiment()).unwrap_or_else(|error| panic!("{error}")).runs(true)
+}
+
+fn only(topology: &str, experiment: &str) -> RunRecord {
+    let planned = planned(topology, experiment);
+    assert_eq!(planned.len(), 1);
+    simulate(&planned[0]).unwrap().record
+}
+
+#[test]
+fn the_quick_form_of_m2_comes_near_the_optimum_and_imports_once() {
+    let planned = planned(&m2(), FIVE_SCENARIOS);
+    let runs: Vec<Simulated> = planned.iter().map(|planned| simulate(planned).unwrap()).collect();
+    let fast = &runs[0].record;
+    println!("{fast:?}");
+    assert_eq!((fast.outcome, fast.case.instrument.as_str()), (RunOutcome::Complete, "sim-fluid"));
+    assert!(fast.fraction > 0.8, "{}", fast.fraction);
+    assert!((fast.optimum_mb_per_s - 10.0 * 1448.0 / 1500.0).abs() < 0.001, "{}", fast.optimum_mb_per_s);
+    assert_eq!(fast.binding, "on the way to B: A→B, A→C, A→D");
+    for run in &runs {
+        assert_eq!(run.record.wan_copies.keys().collect::<Vec<_>>(), ["B", "C", "D"]);
+        assert!(run.record.wan_copies.values().all(|copies| *copies <= 1.05), "{:?}", run.record.wan_copies);
+    }
+    let changed = &runs[1].record;
+    assert!(changed.throughput_mb_per_s < fast.throughput_mb_per_s, "the change took place");
+    assert!(changed.optimum_mb_per_s < fast.optimum_mb_per_s);
+    assert_eq!(simulate(&planned[0]).unwrap().trace_hash, runs[0].trace_hash, "the same plan gives the same run");
+}
+
+#[test]
+fn a_line_tells_of_every_node_and_link_and_its_phases_add_up() {
+    let record = only(&m2(), "sizes_mb = [16.0]\nrepetitions = 1\n");
+    let names: Vec<&str> = record.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!((names.len(), names[0], names[4], names[15]), (16, "A1", "B1", "D4"));
+    let last = record.nodes.iter().map(|node| node.seconds).fold(0.0, f64::max);
+    assert_eq!(record.seconds, last);
+    assert!(record.nodes.iter().skip(4).all(|node| node.bytes_in_wan + node.bytes_in_lan >= 16_000_000));
+    assert_eq!(record.wan.len(), 12);
+    let into_b = record.wan.iter().filter(|link| link.to == "B");
+    let bytes: u64 = into_b.clone().map(|link| link.unique_bytes).sum();
+    assert!((16_000_000..17_500_000).contains(&bytes), "{bytes}");
+    assert!(into_b.clone().all(|link| link.bytes == link.unique_bytes * 1500 / 1448));
+    let phases = &record.phases;
+    let sum = phases.start_seconds + 16.0 / phases.steady_mb_per_s + phases.tail_seconds;
+    assert!((sum - record.seconds).abs() < 1e-9, "{phases:?}");
+    assert!(phases.start_seconds > 0.0 && phases.tail_seconds > 0.0, "{phases:?}");
+    assert!(phases.steady_mb_per_s > 0.9 * record.optimum_mb_per_s, "{phases:?}");
+    assert_eq!((record.date.as_str(), record.emulation.is_none()), ("", true));
+}
+
+#[test]
+fn headers_take_their_part_of_the_rate_and_none_of_the_fraction() {
+    let experiment = "sizes_mb = [50.0]\nrepetitions = 1\n";
+    let with = only(&m2(), experiment);
+    let without = only(&format!("payload_factor = \"one\"\n{}", m2()), experiment);
+    let ratio = with.throughput_mb_per_s / without.throughput_mb_per_s;
+    assert!((ratio - 1448.0 / 1500.0).abs() < 0.02, "{ratio}");
+    assert!((with.fraction - without.fraction).abs() < 0.02, "{} and {}", with.fraction, without.fraction);
+}
+
+#[test]
+fn second_cards_bind_between_clusters_alone() {
+    let cards = "nic_mb_per_s = 50.0\nwan_nic_mb_per_s = 1.0\n";
+    let topology = network(&[("A", 4, cards), ("B", 4, cards)], &[("A", "B", 100.0)]);
+    let record = only(&topology, "sizes_mb = [40.0]\nrepetitions = 1\n");
+    // Four cards of 1 MB/s; inside, each node takes in the rest at more than that.
+    assert!((record.optimum_mb_per_s - 4.0 * 1448.0 / 1500.0).abs() < 0.001, "{}", record.optimum_mb_per_s);
+    assert!((0.8..=1.0).contains(&record.fraction), "{}", record.fraction);
+}
+
+#[test]
+fn one_cluster_alone_is_taken_apart_at_the_node_that_was_last() {
+    let topology = network(&[("A", 6, "nic_mb_per_s = 20.0\n")], &[]);
+    let record = only(&topology, "sizes_mb = [20.0]\nrepetitions = 1\n");
+    assert!(record.wan_copies.is_empty() && record.wan.is_empty());
+    assert!(record.fraction > 0.5, "{}", record.fraction);
+    assert!(record.phases.steady_mb_per_s > record.throughput_mb_per_s, "{:?}", record.phases);
+}
+
+#[test]
+fn a_run_that_takes_too_long_has_failed_with_its_reason() {
+    let record = only(&m2(), "sizes_mb = [16.0]\nrepetitions = 1\ntimeout_s = 1.0\n");
+    assert_eq!((record.outcome, record.seconds, record.throughput_mb_per_s), (RunOutcome::Failed, 0.0, 0.0));
+    assert!(record.reason.as_ref().is_some_and(|reason| reason.contains("not complete at")), "{:?}", record.reason);
+}
+
+#[test]
+fn what_the_simulator_cannot_run_is_refused() {
+    let mut other = planned(&m2(), "sizes_mb = [16.0]\nrepetitions = 1\nstrategies = [\"mop\"]\n").remove(0);
+    let error = simulate(&other).unwrap_err();
+    assert!(matches!(&error, RunError::NoSuchStrategy { name, .. } if name == "mop"), "{error}");
+    assert!(error.to_string().contains("choose one of mob"), "{error}");
+    let scenarios = Scenarios::new(&m2(), "sizes_mb = [16.0]\nrivals = [\"cat\"]\n");
+    scenarios.add("rivals/cat.toml", files::RIVAL);
+    let runs = Experiment::load(&scenarios.experiment()).unwrap_or_else(|error| panic!("{error}")).runs(false);
+    other = runs.into_iter().find(|planned| planned.case.program == "cat").unwrap();
+    assert_eq!(simulate(&other).unwrap_err(), RunError::Rival("cat".into()));
+}
