@@ -42,7 +42,7 @@ struct RunArgs {
     /// The short form, as the file's table `quick` gives it
     #[arg(long)]
     quick: bool,
-    /// Seed of the experiment, instead of the file's
+    /// Seed of the experiment, in place of the file's
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
     /// File that lines of results are added to; runs that it holds are not run again [default: standard output]

@@ -2,6 +2,8 @@
 
 use std::process::{Command, Output};
 
+use expect_test::expect;
+
 #[path = "support/files.rs"]
 mod files;
 
@@ -11,7 +13,7 @@ use files::{RIVAL, Scenarios, m2};
 const ONE: &str = "sizes_mb = [1.0]\nrepetitions = 1\n";
 
 fn sim(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_mobcast-sim")).args(arguments).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_mobcast-sim")).args(arguments).env("COLUMNS", "100").output().unwrap()
 }
 
 fn run(scenarios: &Scenarios, arguments: &[&str]) -> Output {
@@ -100,4 +102,25 @@ fn a_failed_run_gives_1_also_when_it_was_there_before() {
         assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
     }
     assert!(std::fs::read_to_string(&file).unwrap().contains("\"outcome\":\"failed\""));
+}
+
+#[test]
+fn the_help_names_every_flag() {
+    let help = String::from_utf8(sim(&["run", "--help"]).stdout).unwrap();
+    expect![[r#"
+        Run an experiment's file; rivals are left to the lab
+
+        Usage: mobcast-sim run [OPTIONS] <EXPERIMENT.toml>
+
+        Arguments:
+          <EXPERIMENT.toml>  The experiment, like scenarios/experiments/NAME.toml
+
+        Options:
+              --quick          The short form, as the file's table `quick` gives it
+              --seed <SEED>    Seed of the experiment, in place of the file's
+              --output <FILE>  File that lines of results are added to; runs that it holds are not run again
+                               [default: standard output]
+          -h, --help           Print help
+    "#]]
+    .assert_eq(&help);
 }

@@ -90,9 +90,9 @@ fn second_cards_bind_between_clusters_alone() {
     let cards = "nic_mb_per_s = 50.0\nwan_nic_mb_per_s = 1.0\n";
     let topology = network(&[("A", 4, cards), ("B", 4, cards)], &[("A", "B", 100.0)]);
     let record = only(&topology, "sizes_mb = [40.0]\nrepetitions = 1\n");
-    // Four cards of 1 MB/s; inside, each node takes in the rest at more than that.
+    // Four cards of 1 MB/s each way; with the cards of 50 MB/s it would be many times as much.
     assert!((record.optimum_mb_per_s - 4.0 * 1448.0 / 1500.0).abs() < 0.001, "{}", record.optimum_mb_per_s);
-    assert!((0.8..=1.0).contains(&record.fraction), "{}", record.fraction);
+    assert!((0.7..=1.0).contains(&record.fraction), "{}", record.fraction);
 }
 
 #[test]
