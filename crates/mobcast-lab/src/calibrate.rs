@@ -2,4 +2,6 @@
 use crate::cli::CalibrateArgs;
 use crate::error::LabError;
 /// Runs.
-pub fn run(_: &CalibrateArgs) -> Result<(), LabError> { Ok(()) }
+pub fn run(_: &CalibrateArgs) -> Result<(), LabError> {
+    Ok(())
+}

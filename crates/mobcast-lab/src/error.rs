@@ -59,7 +59,11 @@ impl LabError {
     /// The command's exit status.
     pub fn status(&self) -> u8 {
         match self {
-            LabError::File(_) | LabError::Usage(_) | LabError::Missing(_) | LabError::Exists(_) | LabError::NoLab(_) => 2,
+            LabError::File(_)
+            | LabError::Usage(_)
+            | LabError::Missing(_)
+            | LabError::Exists(_)
+            | LabError::NoLab(_) => 2,
             LabError::Path { .. } => 5,
             LabError::Interrupted => 130,
             LabError::Tool { .. } | LabError::Hub(_) | LabError::Failed(_) => 1,

@@ -103,7 +103,9 @@ impl Lab {
     /// Makes the network of a topology. An `own` lab is removed with the value, and with the process.
     pub fn build(topology: &Topology, name: &str, own: bool) -> Result<Lab, LabError> {
         if name.is_empty() || name.len() > 32 || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
-            return Err(LabError::Usage(format!("{name:?} is no name for a lab: letters, digits and dashes, at most 32")));
+            return Err(LabError::Usage(format!(
+                "{name:?} is no name for a lab: letters, digits and dashes, at most 32"
+            )));
         }
         if let Some(reason) = obstacle() {
             return Err(LabError::Missing(reason));

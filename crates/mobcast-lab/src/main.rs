@@ -65,7 +65,9 @@ fn down(args: &cli::DownArgs) -> Result<(), LabError> {
     }
     for (name, owner) in labs {
         if let Some(pid) = owner {
-            println!("left the lab {name:?} to process {pid}, which uses it (`mobcast-lab down --name {name}` takes it away)");
+            println!(
+                "left the lab {name:?} to process {pid}, which uses it (`mobcast-lab down --name {name}` takes it away)"
+            );
         } else {
             lab::down(&name)?;
             println!("removed the lab {name:?}");
@@ -78,7 +80,7 @@ fn print_optimum(args: &cli::OptimumArgs) -> Result<(), LabError> {
     let topology = TopologyFile::load(&args.topology)?.topology;
     let best = optimum(&topology, ClusterIndex(0));
     let mb = |rate: Option<u64>| rate.map_or("unlimited".to_owned(), |rate| format!("{:.3} MB/s", rate as f64 / 1e6));
-    let binding = format!("{:?}", best.binding);
+    let binding = best.binding.describe(&topology);
     if args.json {
         let json = serde_json::json!({
             "optimum_mb_per_s": best.rate_bytes_per_s.map(|rate| rate as f64 / 1e6),

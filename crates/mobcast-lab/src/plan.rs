@@ -74,8 +74,7 @@ pub fn cluster_of(address: [u8; 4]) -> Option<ClusterIndex> {
 /// The plan for a topology, in a lab of this name.
 pub fn plan(topology: &Topology, lab: &str) -> Result<LabPlan, LabError> {
     let prefix = prefix(lab);
-    let mut plan =
-        LabPlan { nodes: Vec::new(), switches: Vec::new(), before_hub: Vec::new(), after_hub: Vec::new() };
+    let mut plan = LabPlan { nodes: Vec::new(), switches: Vec::new(), before_hub: Vec::new(), after_hub: Vec::new() };
     if topology.clusters().len() > COUNT_MAX {
         return Err(LabError::Usage(format!("a lab has addresses for {COUNT_MAX} clusters")));
     }

@@ -294,10 +294,8 @@ fn find_mobcast() -> Result<PathBuf, LabError> {
 }
 
 fn strategies(mobcast: &Path) -> Result<Vec<String>, LabError> {
-    let text = output_of(Command::new(mobcast).args(["strategies", "--json"])).map_err(|error| LabError::Tool {
-        tool: format!("{} strategies --json", mobcast.display()),
-        error,
-    })?;
+    let text = output_of(Command::new(mobcast).args(["strategies", "--json"]))
+        .map_err(|error| LabError::Tool { tool: format!("{} strategies --json", mobcast.display()), error })?;
     let list: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap_or_default();
     Ok(list.iter().filter_map(|entry| entry["name"].as_str().map(str::to_owned)).collect())
 }

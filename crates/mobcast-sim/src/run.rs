@@ -10,7 +10,6 @@
 //! **Absent here**: packets, losses and queues (their columns stay zero), time for cryptography, memory and processor
 //! of nodes, and the date, as time is virtual.
 
-mod binding;
 mod imports;
 
 use std::collections::BTreeMap;
@@ -144,7 +143,7 @@ fn record(planned: &Planned, outcome: &Outcome, imports: &Imports) -> RunRecord 
         optimum_mb_per_s: optimum,
         optimum_upper_mb_per_s: in_mb(planned.optimum.payload_bytes_per_s_upper),
         fraction: if optimum > 0.0 { throughput / optimum } else { 0.0 },
-        binding: binding::in_words(topology, &planned.optimum.binding),
+        binding: planned.optimum.binding.describe(topology),
         phases: end.map(|end| imports.phases(end, &outcome.complete)).unwrap_or_default(),
         wan_copies: wan_copies(topology, outcome),
         wan: wan(topology, outcome),

@@ -94,7 +94,8 @@ impl Links {
             let (from, to) = (ClusterIndex(link.from), ClusterIndex(link.to));
             let queue = QueueLimit::Bytes(link.queue_bytes);
             let loss_per_million = link.loss_per_million;
-            let link = WanLink { queue, loss_per_million, ..WanLink::new(link.rate_bytes_per_s, link.one_way_delay_ns) };
+            let link =
+                WanLink { queue, loss_per_million, ..WanLink::new(link.rate_bytes_per_s, link.one_way_delay_ns) };
             // A link between clusters that are not there carries nothing anyway.
             let _ = topology.link(from, to, link);
         }

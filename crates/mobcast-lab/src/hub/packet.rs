@@ -33,8 +33,13 @@ pub struct StreamKey {
 /// What the transport header of a packet says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Transport {
-    Tcp { sequence: u32, headers: usize },
-    Udp { headers: usize },
+    Tcp {
+        sequence: u32,
+        headers: usize,
+    },
+    Udp {
+        headers: usize,
+    },
     /// Anything else, fragments among it.
     Other,
 }
@@ -125,7 +130,11 @@ impl Packet {
 impl Segment {
     /// Packets of at most the MTU.
     pub fn packets(&self) -> u64 {
-        if self.packet.segment_bytes == 0 { 1 } else { self.payload.len().div_ceil(self.packet.segment_bytes).max(1) as u64 }
+        if self.packet.segment_bytes == 0 {
+            1
+        } else {
+            self.payload.len().div_ceil(self.packet.segment_bytes).max(1) as u64
+        }
     }
 
     /// IP bytes on the wire, with a header for each packet.

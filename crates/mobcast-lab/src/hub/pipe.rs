@@ -56,7 +56,9 @@ impl Pipe {
         match self.rate_bytes_per_s {
             None => Some(self.since_ns),
             Some(0) => None,
-            Some(rate) => Some(self.since_ns + u64::try_from(self.head_left / u128::from(rate)).unwrap_or(u64::MAX / 4)),
+            Some(rate) => {
+                Some(self.since_ns + u64::try_from(self.head_left / u128::from(rate)).unwrap_or(u64::MAX / 4))
+            }
         }
     }
 

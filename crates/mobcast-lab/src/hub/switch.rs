@@ -121,11 +121,8 @@ impl Switch {
         let ways_in: Vec<_> = ways_in.into_iter().map(|way| pipe_of(&mut switch, way)).collect();
         for (from, to, link) in topology.wan_links() {
             let own = switch.add_pipe(LinkRef::Wan { from, to }, link.rate_bytes_per_s, link.queue_bytes());
-            let stages: Vec<usize> = ways_out[from.as_usize()]
-                .into_iter()
-                .chain([own])
-                .chain(ways_in[to.as_usize()])
-                .collect();
+            let stages: Vec<usize> =
+                ways_out[from.as_usize()].into_iter().chain([own]).chain(ways_in[to.as_usize()]).collect();
             let counted_at = stages.iter().position(|stage| *stage == own).expect("its own is among them");
             let chance = mix(seed ^ mix(u64::from(from.0) << 32 | u64::from(to.0)));
             switch.index[from.as_usize()][to.as_usize()] = Some(switch.pairs.len());

@@ -19,7 +19,13 @@ const STARTING_EACH: Duration = Duration::from_millis(15);
 const GRACE: Duration = Duration::from_secs(15);
 
 /// Runs it.
-pub async fn run(lab: &Lab, planned: &Planned, strategy: &str, mobcast: &Path, logs: &Path) -> Result<Attempt, LabError> {
+pub async fn run(
+    lab: &Lab,
+    planned: &Planned,
+    strategy: &str,
+    mobcast: &Path,
+    logs: &Path,
+) -> Result<Attempt, LabError> {
     let ticket = lab.scratch().join("ticket");
     // It may be there from the run before.
     let _ = std::fs::remove_file(&ticket);

@@ -56,7 +56,10 @@ mod tests {
         let phases = phases(&counts, 100_000_000, 0.0, 13.0);
         assert!((phases.steady_mb_per_s - 10.0).abs() < 0.01, "{phases:?}");
         assert!((phases.start_seconds - 1.0).abs() < 0.01, "{phases:?}");
-        assert!((phases.tail_seconds - 2.0).abs() < 0.01, "10 s of 13 would have been enough after the first: {phases:?}");
+        assert!(
+            (phases.tail_seconds - 2.0).abs() < 0.01,
+            "10 s of 13 would have been enough after the first: {phases:?}"
+        );
         let later = super::phases(&counts, 100_000_000, 0.25, 12.75);
         assert!((later.start_seconds - 0.75).abs() < 0.01, "{later:?}");
     }

@@ -119,7 +119,8 @@ async fn watch(node: usize, mut child: Child, pid: Pid, heard: UnboundedSender<H
 impl Usage {
     fn look(&mut self, pid: Pid) {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
+        let peak =
+            status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
         self.peak_memory_bytes = self.peak_memory_bytes.max(peak.unwrap_or(0u64) * 1024);
     }
 

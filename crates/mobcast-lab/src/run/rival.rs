@@ -60,7 +60,12 @@ impl Progress {
 pub fn obstacle(rival: &RivalFile) -> Option<String> {
     version(rival).err().map(|error| {
         let install = rival.directory.join("install.sh");
-        format!("{} is not there ({error}): install {} with `sh {}`", rival.name, rival.packages.join(", "), install.display())
+        format!(
+            "{} is not there ({error}): install {} with `sh {}`",
+            rival.name,
+            rival.packages.join(", "),
+            install.display()
+        )
     })
 }
 
@@ -94,7 +99,13 @@ fn directory(rival: &RivalFile) -> PathBuf {
 }
 
 /// Runs it.
-pub async fn run(lab: &Lab, planned: &Planned, rival: &RivalFile, build: &Path, logs: &Path) -> Result<Attempt, LabError> {
+pub async fn run(
+    lab: &Lab,
+    planned: &Planned,
+    rival: &RivalFile,
+    build: &Path,
+    logs: &Path,
+) -> Result<Attempt, LabError> {
     let nodes = lab.nodes();
     let scratch = lab.scratch().join("rival");
     // Of the run before.
@@ -268,7 +279,9 @@ fn object(lab: &Lab, planned: &Planned) -> Result<PathBuf, LabError> {
     let free = place.f_bavail * place.f_frsize;
     if free < bytes.saturating_mul(copies) {
         let (need, free) = (bytes * copies / 1_000_000, free / 1_000_000);
-        return Err(LabError::Failed(format!("{copies} copies need {need} MB of memory files, and {free} MB are free")));
+        return Err(LabError::Failed(format!(
+            "{copies} copies need {need} MB of memory files, and {free} MB are free"
+        )));
     }
     let made = || -> std::io::Result<()> {
         let mut file = File::create(&path)?;
@@ -345,8 +358,13 @@ mod tests {
     #[test]
     fn what_programs_say_is_taken_by_rank() {
         let none = vec![None; 3];
-        let mut progress =
-            Progress { ready: vec![false; 3], complete: none, verified: vec![false; 3], started_at: None, ended: vec![] };
+        let mut progress = Progress {
+            ready: vec![false; 3],
+            complete: none,
+            verified: vec![false; 3],
+            started_at: None,
+            ended: vec![],
+        };
         progress.take(1, "ready", 1.0);
         progress.take(0, "start", 2.0);
         progress.take(0, "complete 2 0.7", 3.0);
