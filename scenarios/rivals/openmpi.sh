@@ -19,11 +19,11 @@ run() {
     # The daemons: started by the launcher itself, in the foreground, and each answers it directly, so that a rank's
     # line takes one hop.
     set -- "$@" --leave-session-attached --mca routed direct --mca plm_rsh_no_tree_spawn 1 \
-        --mca plm_rsh_agent "$PWD/rsh_agent.sh" --mca plm_rsh_num_concurrent 256 --mca orte_tmpdir_base "$mpi_dir"
+        --mca plm_rsh_agent "$PWD/rsh_agent.sh" --mca plm_rsh_num_concurrent 256
     if mpi_ranks_exceed_cores; then
         set -- "$@" --mca mpi_yield_when_idle 1 -x "LD_PRELOAD=$build_dir/idle.so"
     fi
-    mpi_launch mpirun.openmpi "$@" "$build_dir/bcast-openmpi"
+    TMPDIR=$mpi_dir mpi_launch mpirun.openmpi "$@" "$build_dir/bcast-openmpi"
 }
 
 case ${1-} in

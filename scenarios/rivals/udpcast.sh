@@ -19,10 +19,13 @@ receiver() {
 }
 
 # Networks here are switched, so full duplex. A lost connect request would block the start for ever without hellos
-# again and again.
+# again and again. Once it sends, udp-sender does not end on SIGTERM.
 root() {
-    exec udp-sender --file "$LAB_FILE" --interface "$LAB_INTERFACE" --nokbd --no-progress --full-duplex \
-        --min-receivers "$((LAB_NODES - 1))" --rexmit-hello-interval 500 >&2 </dev/null
+    udp-sender --file "$LAB_FILE" --interface "$LAB_INTERFACE" --nokbd --no-progress --full-duplex \
+        --min-receivers "$((LAB_NODES - 1))" --rexmit-hello-interval 100 >&2 </dev/null &
+    program=$!
+    trap 'kill -KILL "$program" 2>/dev/null; exit 143' TERM INT
+    wait "$program"
 }
 
 case ${1-} in
