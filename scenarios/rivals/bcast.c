@@ -6,7 +6,7 @@
  * Lines on stdout: `start` (rank 0), `complete RANK`, `took RANK SECONDS` (by the rank's own clock, since the barrier
  * before the broadcast), `verified RANK`.
  *
- * LEAVE_UNFINISHED (MPICH): leave with _exit after the last barrier, since MPI_Finalize was seen to hang over UCX's TCP.
+ * LEAVE_UNFINISHED (MPICH): leave with _exit after the last barrier: MPI_Finalize was seen to hang over UCX TCP.
  */
 #include <fcntl.h>
 #include <mpi.h>
