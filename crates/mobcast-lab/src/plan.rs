@@ -24,7 +24,7 @@ pub const COUNT_MAX: usize = 250;
 const FRAME_BYTES: u64 = 1_514;
 const PACKET_BYTES: u64 = 1_500;
 /// A card sends what it has in this time, in nanoseconds, at once…
-const BURST_NS: u64 = 1_000_000;
+const BURST_NS: u64 = 2_000_000;
 /// …and a switch holds so much for a port.
 const PORT_QUEUE_BYTES: u64 = 512_000;
 /// Bytes of a packet that is many, at most and at least.
@@ -182,15 +182,18 @@ fn address(network: u8, cluster: ClusterIndex, number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, network, cluster.0 as u8 + 1, number)
 }
 
-/// Lines that limit what a device sends. Packets that are many are made no longer than what the card sends at once.
+/// Lines that limit what a device sends. Packets that are many are made no longer than what the card sends in a moment.
 fn shape(ip: &mut String, tc: &mut String, device: &str, rate_bytes_per_s: Option<u64>) {
     let Some(rate) = rate_bytes_per_s else { return };
     let frames = rate * FRAME_BYTES / PACKET_BYTES;
-    let burst = (frames * BURST_NS / 1_000_000_000).max(2 * FRAME_BYTES);
-    let large = burst.clamp(*LARGE_PACKET_BYTES.start(), *LARGE_PACKET_BYTES.end());
+    let in_a_moment = frames * BURST_NS / 1_000_000_000;
+    let large = in_a_moment.clamp(*LARGE_PACKET_BYTES.start(), *LARGE_PACKET_BYTES.end());
+    let burst = in_a_moment.max(2 * FRAME_BYTES);
     let _ = writeln!(ip, "link set {device} gso_max_size {large}");
-    let (burst, bits) = (burst.max(large + FRAME_BYTES), 8 * frames);
-    let _ = writeln!(tc, "qdisc add dev {device} root tbf rate {bits}bit burst {burst} limit {PORT_QUEUE_BYTES}");
+    let _ = writeln!(tc, "qdisc add dev {device} root handle 1: htb default 1");
+    let bits = 8 * frames;
+    let _ = writeln!(tc, "class add dev {device} parent 1: classid 1:1 htb rate {bits}bit burst {burst} cburst {burst}");
+    let _ = writeln!(tc, "qdisc add dev {device} parent 1:1 bfifo limit {PORT_QUEUE_BYTES}");
 }
 
 #[cfg(test)]
@@ -229,9 +232,9 @@ mod tests {
     fn network_cards_are_limited_on_both_sides() {
         let plan = plan(&topology(), "x").unwrap();
         let out = lines_of(&plan, "tc", "mobcast-lab-x-A2");
-        assert_eq!(out, "qdisc add dev eth0 root tbf rate 100933328bit burst 14130 limit 512000\n");
+        assert!(out.contains("htb rate 100933328bit burst 25233 cburst 25233"), "{out}");
         let into = lines_of(&plan, "tc", "mobcast-lab-x-switch-A");
-        assert_eq!(into.lines().count(), 2, "{into}");
+        assert_eq!(into.matches("htb rate").count(), 2, "{into}");
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use socket2::SockRef;
+
 use crate::error::LabError;
 use crate::lab::LabNode;
 use crate::namespace::in_namespace;
@@ -21,6 +23,8 @@ const SMALL: usize = 64;
 /// Small datagrams sent at once, and the pause after them: 20,000 in a second.
 const SMALL_TOGETHER: u32 = 20;
 const SMALL_PAUSE: Duration = Duration::from_millis(1);
+/// What a receiver may hold.
+const RECEIVE_BYTES: usize = 4 << 20;
 /// After this time without a datagram none comes any more.
 const SILENCE: Duration = Duration::from_millis(500);
 /// In which steps, in milliseconds, arrivals are counted.
@@ -103,6 +107,8 @@ impl Datagrams {
         let connected = out.connect(into.local_addr().map_err(at(to))?);
         connected.map_err(at(from))?;
         into.set_read_timeout(Some(SILENCE)).map_err(at(to))?;
+        // A busy receiver must not be taken for a lossy link.
+        SockRef::from(&into).set_recv_buffer_size(RECEIVE_BYTES).map_err(at(to))?;
         out.set_read_timeout(Some(SILENCE)).map_err(at(from))?;
         Ok(Datagrams { out, into })
     }
