@@ -30,6 +30,7 @@ mod group;
 mod links;
 mod membership;
 mod succession;
+pub mod view;
 
 use links::Link;
 use membership::Membership;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mobcast_net::driver::{LinkSummary, NodeView};
 use mobcast_net::store;
 use mobcast_net::store::ObjectSink;
 use mobcast_proto::content::ObjectKind;
@@ -12,7 +13,7 @@ use mobcast_proto::group::report::Traffic;
 use mobcast_proto::{BroadcastId, Digest, NodeId};
 
 use crate::group::Inner;
-use crate::report::{NodeReport, Report, wan_copies};
+use crate::report::{LinkReport, NodeReport, Report, unix_seconds, wan_copies};
 use crate::state::Member;
 use crate::transfer::{Dropped, NodeEntry, Outcome, Transfer};
 use crate::{Error, NodeInfo, Sink, SinkOptions};
@@ -275,28 +276,37 @@ impl Broadcast {
         let stats = &transfer.stats;
         let bytes = stats.length().unwrap_or_else(|| stats.bytes());
         let seconds = transfer.elapsed().as_secs_f64();
-        let (clusters, nodes) = self.node_reports().await;
+        let view = self.group.driver.handle().view(self.id()).await;
+        let known = self.known_nodes();
+        let nodes = self.node_reports(&known, &view);
+        let root_cluster = known.get(&self.id().root).map(|member| &*member.info.cluster);
         Report {
             object_hash: completed.map(|completed| completed.object_hash.to_string()).unwrap_or_default(),
             bytes,
             seconds,
+            started_at: unix_seconds(transfer.started_at()),
+            complete_at: transfer.complete_at().map(unix_seconds),
             throughput_mb_s: if seconds > 0.0 { bytes as f64 / 1e6 / seconds } else { 0.0 },
             source_may_leave_seconds: transfer.may_leave().map(|time| time.as_secs_f64()),
             strategy: transfer.descriptor.strategy.clone(),
             pieces: stats.total().unwrap_or_else(|| stats.pieces()),
             piece_size: transfer.descriptor.piece_size,
-            wan_copies: wan_copies(bytes, clusters.as_deref(), &nodes),
+            wan_copies: wan_copies(bytes, root_cluster, &nodes),
             nodes,
+            links: self.link_reports(&known, &view),
         }
     }
 
-    /// The nodes' results; at the coordinator also the name of the root's cluster.
-    async fn node_reports(&self) -> (Option<String>, Vec<NodeReport>) {
+    /// This node, and the others where they are known: at the coordinator.
+    fn known_nodes(&self) -> BTreeMap<NodeId, Member> {
+        let state = &self.group.state;
+        let own = Member { info: state.node(), lost: false };
+        state.members().into_iter().chain([own]).map(|member| (member.info.id, member)).collect()
+    }
+
+    /// The nodes' results.
+    fn node_reports(&self, known: &BTreeMap<NodeId, Member>, view: &NodeView) -> Vec<NodeReport> {
         let own = self.group.state.node();
-        let mut known: BTreeMap<NodeId, Member> =
-            self.group.state.members().into_iter().map(|member| (member.info.id, member)).collect();
-        known.insert(own.id, Member { info: own.clone(), lost: false });
-        let root_cluster = known.get(&self.id().root).map(|member| member.info.cluster.clone());
         let mut entries = self.transfer.nodes();
         if !self.group.state.is_coordinator || !entries.contains_key(&own.id) {
             entries.insert(own.id, NodeEntry::default());
@@ -308,36 +318,50 @@ impl Broadcast {
                 Some(result) => {
                     let seconds = Duration::from_micros(result.elapsed_us).as_secs_f64();
                     // A result is of the moment it was made; what this node has sent since, it knows itself.
-                    let traffic = if node == own.id { self.own_traffic().await } else { result.traffic };
+                    let traffic = if node == own.id { view.traffic } else { result.traffic };
                     node_report(&member.info, seconds, traffic, result.outcome.err())
                 }
-                None if node == own.id => self.own_report(&own).await,
+                None if node == own.id => self.own_report(&own, view.traffic),
                 None if member.lost => {
                     node_report(&member.info, 0.0, Traffic::default(), Some("the node was lost".into()))
                 }
                 None => continue,
             };
-            reports.push(report);
+            let wire = (node == own.id).then(|| view.wire.into());
+            reports.push(NodeReport { wire, ..report });
         }
-        (root_cluster, reports)
+        reports
     }
 
-    async fn own_report(&self, own: &NodeInfo) -> NodeReport {
+    fn own_report(&self, own: &NodeInfo, traffic: Traffic) -> NodeReport {
         let failure = match &self.transfer.outcome.borrow().completed {
             Some(Ok(_)) => None,
             Some(Err(error)) => Some(error.to_string()),
             None => Some("not complete yet".into()),
         };
-        node_report(own, self.transfer.elapsed().as_secs_f64(), self.own_traffic().await, failure)
+        node_report(own, self.transfer.elapsed().as_secs_f64(), traffic, failure)
     }
 
-    async fn own_traffic(&self) -> Traffic {
-        self.group.driver.handle().view(self.id()).await.traffic
+    /// This node's links, with the names of what is known.
+    fn link_reports(&self, known: &BTreeMap<NodeId, Member>, view: &NodeView) -> Vec<LinkReport> {
+        let own = self.group.state.node();
+        let report = |link: &LinkSummary| {
+            let peer = known.get(&link.peer).map(|member| &member.info);
+            let is_local = view.cluster == Some(link.cluster);
+            let cluster = peer.map(|peer| &peer.cluster).or(is_local.then_some(&own.cluster));
+            LinkReport {
+                peer: peer.map_or_else(|| link.peer.to_string(), |peer| peer.name.clone()),
+                cluster: cluster.map_or_else(|| link.cluster.to_string(), String::clone),
+                ..LinkReport::from(link)
+            }
+        };
+        view.links.iter().map(report).collect()
     }
 }
 
 fn node_report(info: &NodeInfo, seconds: f64, traffic: Traffic, failure: Option<String>) -> NodeReport {
     NodeReport {
+        number: info.id.0,
         name: info.name.clone(),
         cluster: info.cluster.clone(),
         cluster_reason: info.reason.clone(),
@@ -346,6 +370,7 @@ fn node_report(info: &NodeInfo, seconds: f64, traffic: Traffic, failure: Option<
         bytes_in_lan: traffic.in_lan,
         bytes_out_wan: traffic.out_wan,
         bytes_out_lan: traffic.out_lan,
+        wire: None,
         verified: failure.is_none(),
         failure,
     }

@@ -52,6 +52,6 @@ pub use mobcast_proto::group::ticket::{Ticket, TicketError};
 pub use mobcast_proto::strategy::STRATEGIES;
 pub use mobcast_proto::{BroadcastId, Digest, NodeId};
 pub use options::{BroadcastOptions, DEFAULT_PORT, GroupOptions, SinkOptions};
-pub use report::{NodeReport, Report};
+pub use report::{LinkReport, NodeReport, Report, WireReport};
 pub use sink::Sink;
 pub use source::Source;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mobcast_net::driver::TransferStats;
 use mobcast_net::store::Finished;
@@ -47,6 +47,8 @@ pub struct Transfer {
     /// How it stands.
     pub outcome: watch::Sender<Outcome>,
     started: Instant,
+    /// The same by the wall clock, since 1970.
+    started_at: Duration,
     dropped: AtomicBool,
     inner: Mutex<Inner>,
 }
@@ -54,6 +56,8 @@ pub struct Transfer {
 #[derive(Debug, Default)]
 struct Inner {
     ended: Option<Instant>,
+    /// When everything was here.
+    complete: Option<Instant>,
     /// When the source could be spared.
     may_leave: Option<Instant>,
     /// What the driver said of a failure before the core did.
@@ -65,7 +69,9 @@ impl Transfer {
     /// A broadcast that was just announced or started.
     pub fn new(id: BroadcastId, descriptor: Descriptor, stats: Arc<TransferStats>, is_root: bool) -> Transfer {
         let (outcome, dropped, inner) = Default::default();
-        Transfer { id, descriptor, is_root, stats, outcome, started: Instant::now(), dropped, inner }
+        let (started, started_at) = (Instant::now(), SystemTime::now());
+        let started_at = started_at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Transfer { id, descriptor, is_root, stats, outcome, started, started_at, dropped, inner }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -75,6 +81,16 @@ impl Transfer {
     /// Time since the start, until the end.
     pub fn elapsed(&self) -> Duration {
         self.lock().ended.unwrap_or_else(Instant::now) - self.started
+    }
+
+    /// The start, since 1970.
+    pub fn started_at(&self) -> Duration {
+        self.started_at
+    }
+
+    /// When everything was here, since 1970: the start, and what has passed since by the monotonic clock.
+    pub fn complete_at(&self) -> Option<Duration> {
+        self.lock().complete.map(|at| self.started_at + (at - self.started))
     }
 
     /// Its source can be spared from here on, or not any more.
@@ -109,9 +125,13 @@ impl Transfer {
 
     /// Everything is here, in its place.
     pub fn completed(&self, bytes: u64, object_hash: Digest, finished: Finished) {
+        let now = Instant::now();
+        let mut inner = self.lock();
+        inner.complete.get_or_insert(now);
         if !self.is_root {
-            self.lock().ended = Some(Instant::now());
+            inner.ended = Some(now);
         }
+        drop(inner);
         let Finished { path, bytes: data } = finished;
         let completed = Completed { object_hash, bytes, elapsed: self.elapsed(), path, data };
         self.outcome.send_modify(|outcome| outcome.completed = Some(Ok(completed)));

@@ -22,12 +22,12 @@ impl Counters {
         self.payload_received.load(Ordering::Relaxed)
     }
 
-    /// All bytes handed to the kernel, but for the handshake's: chunks, frames, headers, tags.
+    /// All bytes handed to the kernel: the handshake, chunks, frames, headers, tags.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// All bytes taken from the kernel, but for the handshake's.
+    /// All bytes taken from the kernel, likewise.
     pub fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
     }

@@ -133,13 +133,15 @@ async fn drive<C: Connection>(
     expected: Option<Expected>,
 ) -> Result<(Sender, Receiver, PeerIdentity), HandshakeError> {
     let (mut read, mut outgoing) = (Read::default(), Vec::new());
+    let counters = Arc::new(Counters::default());
     loop {
         match step(&mut connection, &mut read, &mut outgoing, expected) {
             Step::Again => {}
             Step::Read => {
                 stream.write_all(&outgoing).await?;
+                counters.add_sent(outgoing.len());
                 outgoing.clear();
-                read.record(&mut stream).await?;
+                read.record(&mut stream, &counters).await?;
             }
             Step::Done => break,
             Step::Failed(error) => {
@@ -157,7 +159,6 @@ async fn drive<C: Connection>(
     let rekeying = Arc::new(Rekeying::new(Box::new(schedule)));
     let sealer = Sealer::new(secrets.tx).map_err(HandshakeError::from_channel)?;
     let opener = Opener::new(secrets.rx).map_err(HandshakeError::from_channel)?;
-    let counters = Arc::new(Counters::default());
     let (receiving, sending) = stream.into_split();
     let sender = Sender::new(sending, sealer, Arc::clone(&rekeying), Arc::clone(&counters), outgoing);
     let receiver = Receiver::new(receiving, opener, rekeying, counters, &read.bytes);
@@ -261,7 +262,7 @@ impl Read {
     }
 
     /// Shows one more record, when all of it is there.
-    async fn record(&mut self, stream: &mut TcpStream) -> Result<(), HandshakeError> {
+    async fn record(&mut self, stream: &mut TcpStream, counters: &Counters) -> Result<(), HandshakeError> {
         loop {
             let next = &self.bytes[self.shown..];
             check_header(next)?;
@@ -275,11 +276,12 @@ impl Read {
                     return Ok(());
                 }
             }
-            self.fill(stream).await?;
+            counters.add_received(self.fill(stream).await?);
         }
     }
 
-    async fn fill(&mut self, stream: &mut TcpStream) -> Result<(), HandshakeError> {
+    /// Reads what is there; returns how much it was.
+    async fn fill(&mut self, stream: &mut TcpStream) -> Result<usize, HandshakeError> {
         let start = self.bytes.len();
         let end = INCOMING_BYTES_MAX.min(start + INCOMING_BYTES_STEP);
         self.bytes.resize(end, 0);
@@ -287,7 +289,7 @@ impl Read {
         self.bytes.truncate(start + *read.as_ref().unwrap_or(&0));
         match read? {
             0 => Err(HandshakeError::Closed),
-            _ => Ok(()),
+            bytes => Ok(bytes),
         }
     }
 }

@@ -14,7 +14,7 @@
 //! | `keys` | signing, verifying, certifying |
 //! | `rate` | sizes of chunks, the limit of the user |
 //! | `workers`, `drain` | threads that may block |
-//! | `stats` | counters for those who watch |
+//! | `stats`, `ledger` | counters for those who watch: of a broadcast, of the links |
 //!
 //! Memory, whose sum is at `NODE_MEMORY_BYTES_MAX` of the core: open pieces, bounded by the core and once more by
 //! `pieces`; one span of 256 KiB for each link that sends and 16 more; 128 KiB for each link that receives; control
@@ -27,6 +27,7 @@ mod drain;
 mod engine;
 mod input;
 mod keys;
+mod ledger;
 mod link;
 mod listen;
 mod pieces;
@@ -46,12 +47,13 @@ use mobcast_proto::group::report::Traffic;
 use mobcast_proto::group::ticket::Ticket;
 use mobcast_proto::io::Event;
 use mobcast_proto::node::{Node, NodeConfig};
-use mobcast_proto::{BroadcastId, Digest, GroupId};
+use mobcast_proto::{BroadcastId, ClusterId, Digest, GroupId};
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 pub use dial::DialError;
+pub use ledger::{LinkBytes, LinkSummary, WireTraffic};
 pub use stats::TransferStats;
 
 use crate::store::{Finished, ObjectSink, ObjectSource, StoreError};
@@ -179,11 +181,18 @@ pub trait Application: Send + Sync + 'static {
     fn handle(&self, notice: Notice);
 }
 
-/// Where a broadcast stands at this node, as the core has it.
-#[derive(Clone, Copy, Debug, Default)]
+/// Where a broadcast and the links of this node stand.
+#[derive(Clone, Debug, Default)]
 pub struct NodeView {
-    /// Payload that crossed this node's links for it.
+    /// Payload that crossed this node's links for the broadcast, as the core has it.
     pub traffic: Traffic,
+    /// This node's cluster, once it has one.
+    pub cluster: Option<ClusterId>,
+    /// Everything that crossed this node's links, for whatever reason.
+    pub wire: WireTraffic,
+    /// The links to members, in the order of the peers' numbers: those that are up and those closed last, at most
+    /// [`mobcast_proto::limits::LINKS_MAX`].
+    pub links: Vec<LinkSummary>,
 }
 
 /// A running node. Dropping it makes the node leave without waiting for it.

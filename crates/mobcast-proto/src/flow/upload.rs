@@ -68,6 +68,12 @@ impl Uploads {
         }
     }
 
+    /// Bytes that a peer has asked for and that the driver has not been given.
+    pub fn waiting_bytes(&self, link: LinkId) -> u64 {
+        let Some(queue) = self.queues.get(&link) else { return 0 };
+        queue.waiting.iter().map(|upload| u64::from(upload.range.len())).sum()
+    }
+
     /// A broadcast is over.
     pub fn remove_broadcast(&mut self, broadcast: BroadcastId) {
         for queue in self.queues.values_mut() {
@@ -139,6 +145,14 @@ mod tests {
         assert_eq!(order(&mut uploads), [1, 1]);
         uploads.handle_sent(LinkId(1));
         assert_eq!(order(&mut uploads), [1]);
+    }
+
+    #[test]
+    fn what_the_driver_has_does_not_wait() {
+        let mut uploads = uploads(&[(1, false, 1)]);
+        assert_eq!(uploads.waiting_bytes(LinkId(1)), 5);
+        assert_eq!(order(&mut uploads), [1, 1]);
+        assert_eq!((uploads.waiting_bytes(LinkId(1)), uploads.waiting_bytes(LinkId(2))), (3, 0));
     }
 
     #[test]

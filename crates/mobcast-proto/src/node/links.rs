@@ -49,6 +49,11 @@ impl Link {
         self.identity
     }
 
+    /// Shortest round-trip time measured.
+    pub(super) fn rtt_min(&self) -> Option<Duration> {
+        self.rtt_min
+    }
+
     /// Whether somebody at the other end may ask to be admitted, and nothing else.
     fn is_joiner(&self) -> bool {
         self.identity == Some(PeerIdentity::Joiner)
@@ -289,7 +294,7 @@ impl Node {
 
     /// Shortest round-trip time seen on a link.
     pub(super) fn rtt_of(&self, link: LinkId) -> Option<Duration> {
-        self.links.get(&link)?.rtt_min
+        self.links.get(&link)?.rtt_min()
     }
 
     /// Hands the driver the next parts of pieces to send.

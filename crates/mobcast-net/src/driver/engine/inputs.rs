@@ -4,7 +4,6 @@ use mobcast_proto::Duration;
 use tracing::{debug, trace, warn};
 
 use super::{Engine, Flow};
-use crate::driver::NodeView;
 use crate::driver::input::{Command, Input};
 
 impl Engine {
@@ -75,8 +74,8 @@ impl Engine {
                 self.end_transfer(broadcast);
             }
             Command::View { broadcast, answer } => {
-                let traffic = self.node.broadcast_state(broadcast).map(|state| state.traffic());
-                let _ = answer.send(NodeView { traffic: traffic.unwrap_or_default() });
+                // Whoever asked may have stopped waiting.
+                let _ = answer.send(self.view(broadcast));
             }
             Command::Leave { done } => return Flow::Leave(Some(done)),
         }

@@ -89,11 +89,9 @@ impl Engine {
 
     pub(super) fn dialled(&mut self, link: LinkId, established: Established) {
         // The core may have given the dial up meanwhile.
-        if self.dials.remove(&link).is_none() {
-            return;
-        }
+        let Some(dial) = self.dials.remove(&link) else { return };
         let (identity, hello) = (established.identity, established.hello.clone());
-        self.open_link(link, established);
+        self.open_link(link, established, dial.joining);
         self.node.handle_link_up(self.clock.now(), link, identity, &hello);
         self.drain();
     }
@@ -101,7 +99,7 @@ impl Engine {
     pub(super) fn accepted(&mut self, established: Established) {
         let (identity, hello) = (established.identity, established.hello.clone());
         let link = self.node.accept_link(self.clock.now(), identity, &hello);
-        self.open_link(link, established);
+        self.open_link(link, established, false);
         self.drain();
     }
 
@@ -115,7 +113,7 @@ impl Engine {
         self.drain();
     }
 
-    fn open_link(&mut self, link: LinkId, established: Established) {
+    fn open_link(&mut self, link: LinkId, established: Established, joining: bool) {
         let Established { identity, hello, address, sender, mut receiver } = established;
         let plain = self.plain && hello.plain;
         if plain {
@@ -126,6 +124,7 @@ impl Engine {
             PeerIdentity::Joiner => None,
         };
         info!(%link, %address, peer = ?peer, plain, "link up");
+        self.ledger.open(link, identity, joining, Arc::clone(receiver.counters()));
         let queue = Arc::new(LinkQueue::new(Arc::clone(&self.frames_waiting)));
         let inputs = self.inputs.clone();
         let reader = Reader::new(link, receiver, Arc::clone(&self.pieces), inputs.clone());
@@ -148,6 +147,8 @@ impl Engine {
     pub(super) fn link_down(&mut self, link: LinkId, end: LinkEnd) {
         // Closed from this side already, or reported by the other half.
         let Some(open) = self.links.remove(&link) else { return };
+        self.look_at_links();
+        self.ledger.close(link);
         self.pieces.bar(link);
         if end.is_violation() {
             warn!(%link, address = %open.address, peer = ?open.peer, %end, "peer dropped");
@@ -164,6 +165,7 @@ impl Engine {
     pub(super) fn close(&mut self, link: LinkId, reason: &CloseReason) {
         self.dials.remove(&link);
         let Some(open) = self.links.remove(&link) else { return };
+        self.ledger.close(link);
         self.pieces.bar(link);
         info!(%link, address = %open.address, peer = ?open.peer, %reason, "link closed");
         open.queue.close();

@@ -7,11 +7,13 @@
 //! | `outputs` | what the core wants done |
 //! | `links` | opening and closing links |
 //! | `transfers` | sources, sinks and pieces of broadcasts |
+//! | `view` | what those who watch are told |
 
 mod inputs;
 mod links;
 mod outputs;
 mod transfers;
+mod view;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,7 +23,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use mobcast_proto::node::Node;
-use mobcast_proto::{BroadcastId, LinkId};
+use mobcast_proto::{BroadcastId, LinkId, Time};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -32,6 +34,7 @@ use super::clock::Clock;
 use super::dial::Doorway;
 use super::input::Input;
 use super::keys::Keys;
+use super::ledger::Ledger;
 use super::link::queue::FramesWaiting;
 use super::link::spans::SpanReader;
 use super::link::writer::Shared;
@@ -85,6 +88,10 @@ pub struct Engine {
     tasks: JoinSet<()>,
     dials: BTreeMap<LinkId, OpenDial>,
     links: BTreeMap<LinkId, OpenLink>,
+    /// What crossed them and those before them.
+    ledger: Ledger,
+    /// When the links are to be looked at again.
+    look_at: Time,
     /// Links whose frames pile up, to be given up when the core is not in the middle of something.
     congested: Vec<(LinkId, usize)>,
     /// Bytes of frames that wait on all of them.
@@ -130,6 +137,8 @@ impl Engine {
             tasks,
             dials: BTreeMap::new(),
             links: BTreeMap::new(),
+            ledger: Ledger::default(),
+            look_at: Time::ZERO,
             congested: Vec::new(),
             frames_waiting: FramesWaiting::default(),
             closing: JoinSet::new(),
@@ -167,6 +176,7 @@ impl Engine {
                 self.node.handle_timeout(now);
                 self.drain();
             }
+            self.watch_links(now);
             while self.closing.try_join_next().is_some() || self.tasks.try_join_next().is_some() {}
         };
         self.shut_down(inputs).await;
@@ -177,7 +187,8 @@ impl Engine {
     }
 
     fn deadline(&self) -> tokio::time::Instant {
-        self.clock.instant(self.node.poll_timeout()).into()
+        let due = self.node.poll_timeout();
+        self.clock.instant(self.look_due().map_or(due, |look| due.min(look))).into()
     }
 
     fn tell(&self, notice: Notice) {

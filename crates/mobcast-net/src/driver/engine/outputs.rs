@@ -86,6 +86,9 @@ impl Engine {
     fn send(&mut self, link: LinkId, frame: &Frame) {
         let Some(open) = self.links.get(&link) else { return };
         trace!(%link, ?frame, "send");
+        if let Frame::Admit { credential, .. } = frame {
+            self.ledger.admit(link, self.node.member_cluster(credential.node));
+        }
         if let Err(waiting) = open.queue.push_frame(frame.encode()) {
             self.congested.push((link, waiting));
         }

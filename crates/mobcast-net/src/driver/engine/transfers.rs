@@ -136,6 +136,8 @@ impl Engine {
 
     /// The core has every piece. At a receiver, the object is put into its place.
     pub(super) fn complete(&mut self, broadcast: BroadcastId, length: u64, object_hash: Digest) {
+        // From here on peers may go.
+        self.look_at_links();
         let Some(transfer) = self.transfers.get_mut(&broadcast) else { return };
         transfer.end = Some((length, object_hash));
         let sink = match &transfer.store {

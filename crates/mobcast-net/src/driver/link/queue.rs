@@ -1,7 +1,7 @@
 //! What waits to be written on a link. The node's task puts it in and never waits; the link's writer takes it out.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mobcast_proto::limits::{FRAMES_WAITING_BYTES_MAX, LINKS_MAX};
@@ -36,6 +36,8 @@ pub struct Part {
     /// The broadcast's counters.
     pub stats: Arc<TransferStats>,
     cancelled: AtomicBool,
+    /// Bytes that are sent.
+    sent: AtomicU32,
 }
 
 impl Part {
@@ -46,12 +48,23 @@ impl Part {
         store: Store,
         stats: Arc<TransferStats>,
     ) -> Part {
-        Part { broadcast, piece, range, piece_offset, store, stats, cancelled: AtomicBool::new(false) }
+        let (cancelled, sent) = Default::default();
+        Part { broadcast, piece, range, piece_offset, store, stats, cancelled, sent }
     }
 
     /// Whether it is not wanted any more.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Another chunk of it is sent.
+    pub fn note_sent(&self, bytes: u32) {
+        self.sent.fetch_add(bytes, Ordering::Relaxed);
+        self.stats.add_out(u64::from(bytes));
+    }
+
+    fn unsent_bytes(&self) -> u64 {
+        u64::from(self.range.len().saturating_sub(self.sent.load(Ordering::Relaxed)))
     }
 }
 
@@ -125,6 +138,13 @@ impl LinkQueue {
         self.changed.notify_one();
     }
 
+    /// Bytes of frames and payload that wait to be written.
+    pub fn waiting_bytes(&self) -> u64 {
+        let state = self.lock();
+        let parts = state.parts.iter().chain(&state.begun).map(|part| part.unsent_bytes());
+        state.frame_bytes as u64 + parts.sum::<u64>()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -190,6 +210,9 @@ mod tests {
         let begun = queue.begin_part().expect("three wait");
         assert_eq!(queue.cancel(BroadcastId::default(), PieceIndex(1)), 1);
         assert!(begun.is_cancelled());
+        assert_eq!(queue.waiting_bytes(), 2, "the one that is begun and the one behind it");
+        begun.note_sent(1);
+        assert_eq!(queue.waiting_bytes(), 1);
         queue.end_part(&begun);
         assert_eq!(queue.begin_part().expect("one waits").piece, PieceIndex(2));
         assert!(queue.begin_part().is_none());

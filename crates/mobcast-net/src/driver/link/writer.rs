@@ -150,7 +150,7 @@ impl Writer {
         }
         trace!(link = %self.link, %broadcast, %piece, start, bytes, "sent");
         self.pacer.sent(bytes, now.elapsed());
-        sending.part.stats.add_out(u64::from(bytes));
+        sending.part.note_sent(bytes);
         sending.sent += bytes;
         if sending.sent < sending.range.len() {
             self.sending = Some(sending);

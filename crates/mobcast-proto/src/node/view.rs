@@ -1,0 +1,55 @@
+//! What those who watch a node may know of its links. Reading changes nothing.
+
+use std::collections::BTreeMap;
+
+use crate::time::Duration;
+use crate::units::{ClusterId, LinkId, NodeId};
+
+use super::Node;
+
+/// How a link stands: sums over the broadcasts that are exchanged over it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LinkView {
+    /// Least round-trip time measured; none before the first answer to a ping.
+    pub rtt_min: Option<Duration>,
+    /// Rate at which requested payload has arrived last, bytes per second; zero before the first sample.
+    pub rate_in_bytes_per_s: u64,
+    /// The request window, bytes; zero if no broadcast is exchanged.
+    pub window_bytes: u64,
+    /// Bytes asked of the peer that have not arrived.
+    pub requested_bytes: u64,
+    /// Requests to the peer that are not served in full.
+    pub requests: u32,
+    /// Bytes that the peer has asked for and that the driver has not been given.
+    pub waiting_bytes: u64,
+}
+
+impl Node {
+    /// All links, whether up or being made.
+    pub fn link_views(&self) -> BTreeMap<LinkId, LinkView> {
+        let view = |(&id, link): (&LinkId, &super::links::Link)| {
+            let waiting_bytes = self.uploads.waiting_bytes(id);
+            (id, LinkView { rtt_min: link.rtt_min(), waiting_bytes, ..LinkView::default() })
+        };
+        let mut views: BTreeMap<LinkId, LinkView> = self.links.iter().map(view).collect();
+        for swarm in self.broadcasts.values().map(|broadcast| broadcast.swarm()) {
+            for (link, peer) in swarm.peers() {
+                let Some(view) = views.get_mut(&link) else { continue };
+                view.rate_in_bytes_per_s += peer.window.rate_bytes_per_s();
+                view.window_bytes += peer.window.size();
+                view.requested_bytes += peer.window.outstanding();
+            }
+            for part in swarm.open().flat_map(|(_, open)| &open.parts) {
+                if let Some(view) = views.get_mut(&part.peer) {
+                    view.requests += 1;
+                }
+            }
+        }
+        views
+    }
+
+    /// The cluster of a member, as the coordinator knows it; none elsewhere.
+    pub fn member_cluster(&self, node: NodeId) -> Option<ClusterId> {
+        Some(self.coordinator.as_ref()?.member(node)?.cluster)
+    }
+}
