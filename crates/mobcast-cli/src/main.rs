@@ -28,6 +28,7 @@ mod strategies;
 mod ticket;
 mod version;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -65,9 +66,10 @@ fn run(cli: Cli) -> Outcome {
     outcome
 }
 
-/// Logs go to standard error, as MOBCAST_LOG says; without it, nothing is logged.
+/// Logs go to standard error, as MOBCAST_LOG says; without it, nothing is logged. Colours are for terminals.
 fn start_logs() {
     let Ok(directives) = std::env::var("MOBCAST_LOG") else { return };
     let filter = EnvFilter::builder().parse_lossy(directives);
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let is_coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(is_coloured).init();
 }

@@ -44,7 +44,7 @@ impl Counters {
         self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    pub(super) fn add_received(&self, bytes: usize) {
+    pub(crate) fn add_received(&self, bytes: usize) {
         self.received.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }

@@ -143,7 +143,8 @@ impl Ledger {
             let former = peers.get(&peer);
             former.into_iter().for_each(|(.., former)| bytes += former.bytes);
             // Of two, the open one tells more, and else the later one.
-            let current = (entry.is_open, link, LinkSummary { peer, cluster, streams: STREAMS, bytes, view: entry.view });
+            let current =
+                (entry.is_open, link, LinkSummary { peer, cluster, streams: STREAMS, bytes, view: entry.view });
             let kept = match former {
                 Some(&(true, link, summary)) if !entry.is_open => (true, link, LinkSummary { bytes, ..summary }),
                 _ => current,
