@@ -61,9 +61,9 @@ pub struct NodeReport {
     pub bytes_in_wan: u64,
     /// Payload received from its own cluster, bytes.
     pub bytes_in_lan: u64,
-    /// Payload sent to other clusters, bytes.
+    /// Payload sent to other clusters, bytes; what a peer asked for and took back before it left counts, too.
     pub bytes_out_wan: u64,
-    /// Payload sent within its own cluster, bytes.
+    /// Payload sent within its own cluster, likewise.
     pub bytes_out_lan: u64,
     /// Of the node that makes this report alone: all bytes that its sockets have taken and given.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
