@@ -85,7 +85,7 @@ pub fn prepare(rival: &RivalFile, build: &Path) -> Result<(), LabError> {
     let Some(prepare) = &rival.prepare else { return Ok(()) };
     std::fs::create_dir_all(build).map_err(LabError::at(build))?;
     let mut command = Command::new(&prepare[0]);
-    command.args(&prepare[1..]).current_dir(directory(rival)).env("LAB_BUILD", build).stdin(Stdio::null());
+    command.args(&prepare[1..]).current_dir(directory(rival)).env("LAB_BUILD", build).env("LAB_DIR", build).stdin(Stdio::null());
     let failed = |error: String| LabError::Tool { tool: prepare.join(" "), error };
     let output = command.output().map_err(|error| failed(error.to_string()))?;
     let said = String::from_utf8_lossy(&output.stderr);
