@@ -102,7 +102,7 @@ pub struct ReportArgs {
     /// Files that `run` of the lab or the simulator has written
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
-    /// Directory for the charts (and the table, as report.md); without it the table goes to standard output
+    /// Directory for the charts (SVG) and the table, which is printed in any case
     #[arg(long)]
     pub output: Option<PathBuf>,
     /// Compare lab and simulator, where both have run the same

@@ -99,17 +99,15 @@ fn print_optimum(args: &cli::OptimumArgs) -> Result<(), LabError> {
 fn print_report(args: &cli::ReportArgs) -> Result<(), LabError> {
     let records = report::read(&args.files).map_err(|error| LabError::Usage(error.to_string()))?;
     let table = if args.compare { report::compare(&records) } else { report::markdown(&records) };
-    let Some(directory) = &args.output else {
-        print!("{table}");
-        return Ok(());
-    };
+    print!("{table}");
+    let Some(directory) = &args.output else { return Ok(()) };
     std::fs::create_dir_all(directory).map_err(LabError::at(directory))?;
     let charts = if args.compare { Vec::new() } else { report::charts(&records) };
     let name = if args.compare { "compare.md" } else { "report.md" };
     for (name, text) in charts.into_iter().chain([(name.to_owned(), table)]) {
         let path = directory.join(name);
         std::fs::write(&path, text).map_err(LabError::at(&path))?;
-        println!("{}", path.display());
+        eprintln!("wrote {}", path.display());
     }
     Ok(())
 }

@@ -192,7 +192,8 @@ fn shape(ip: &mut String, tc: &mut String, device: &str, rate_bytes_per_s: Optio
     let _ = writeln!(ip, "link set {device} gso_max_size {large}");
     let _ = writeln!(tc, "qdisc add dev {device} root handle 1: htb default 1");
     let bits = 8 * frames;
-    let _ = writeln!(tc, "class add dev {device} parent 1: classid 1:1 htb rate {bits}bit burst {burst} cburst {burst}");
+    let _ =
+        writeln!(tc, "class add dev {device} parent 1: classid 1:1 htb rate {bits}bit burst {burst} cburst {burst}");
     let _ = writeln!(tc, "qdisc add dev {device} parent 1:1 bfifo limit {PORT_QUEUE_BYTES}");
 }
 

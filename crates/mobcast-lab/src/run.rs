@@ -122,8 +122,9 @@ impl Session {
         let mobcast = args.mobcast.clone().map_or_else(find_mobcast, Ok)?;
         let default = format!("{}{}.jsonl", experiment.name, if args.quick { "-quick" } else { "" });
         let output = args.output.clone().unwrap_or_else(|| PathBuf::from(default));
-        if let Some(logs) = &args.logs {
-            std::fs::create_dir_all(logs).map_err(LabError::at(logs))?;
+        let beside = output.parent().filter(|directory| !directory.as_os_str().is_empty());
+        for directory in args.logs.as_deref().into_iter().chain(beside) {
+            std::fs::create_dir_all(directory).map_err(LabError::at(directory))?;
         }
         Ok(Session {
             lines: Lines::open(&output, args.accept_void)?,

@@ -1,10 +1,13 @@
 //! One broadcast with mobcast: receivers that wait for the ticket, then the sender, and what they report.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mobcast_topology::files::Planned;
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::time::Instant;
 
 use super::process::{self, Heard, Program, unix_seconds};
 use super::{Attempt, NodeOutcome};
@@ -16,7 +19,17 @@ use crate::lab::Lab;
 const STARTING: Duration = Duration::from_millis(400);
 const STARTING_EACH: Duration = Duration::from_millis(15);
 /// How long the others may go on once one has failed.
-const GRACE: Duration = Duration::from_secs(15);
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What all programs of a run are started with.
+struct Run<'a> {
+    lab: &'a Lab,
+    planned: &'a Planned,
+    mobcast: &'a Path,
+    logs: &'a Path,
+    ticket: PathBuf,
+    heard: UnboundedSender<Heard>,
+}
 
 /// Runs it.
 pub async fn run(
@@ -29,9 +42,47 @@ pub async fn run(
     let ticket = lab.scratch().join("ticket");
     // It may be there from the run before.
     let _ = std::fs::remove_file(&ticket);
-    let (heard_tx, mut heard) = tokio::sync::mpsc::unbounded_channel();
-    let start = |node: usize, words: &[String]| {
-        let mut command = vec![mobcast.display().to_string()];
+    let (heard, mut hearing) = tokio::sync::mpsc::unbounded_channel();
+    let run = Run { lab, planned, mobcast, logs, ticket, heard };
+    let receive = run.receive();
+    let mut pids = (1..lab.nodes().len()).map(|node| run.start(node, &receive)).collect::<Result<Vec<Pid>, _>>()?;
+    tokio::time::sleep(STARTING + STARTING_EACH * pids.len() as u32).await;
+    lab.begin(Links::new(&planned.scenario, planned.seed))?;
+    let mut attempt = Attempt::new(lab, crate::clock::monotonic_ns());
+    let started_at = unix_seconds();
+    pids.push(run.start(0, &run.send(strategy, pids.len()))?);
+    let left = run.listen(&mut hearing, &mut attempt, started_at).await;
+    if left > 0 {
+        attempt.failed(format!("{left} programs were not done after {} s", planned.timeout_s));
+        pids.iter().for_each(|pid| process::signal(*pid, Signal::KILL));
+    }
+    for (number, node) in lab.nodes().iter().enumerate().skip(1) {
+        if attempt.nodes[number].complete_s.is_none() {
+            attempt.failed(format!("{} did not say that it has everything", node.name));
+        }
+    }
+    Ok(attempt)
+}
+
+impl Run<'_> {
+    fn receive(&self) -> Vec<String> {
+        let wait = format!("{}s", self.planned.timeout_s.ceil());
+        ["recv", &format!("@{}", self.ticket.display()), "--verify-only", "--wait", &wait].map(str::to_owned).into()
+    }
+
+    fn send(&self, strategy: &str, receivers: usize) -> Vec<String> {
+        let Planned { case, seed, piece_size, .. } = self.planned;
+        let object = format!("synthetic:{}:{seed}", case.object_bytes);
+        let (receivers, ticket) = (receivers.to_string(), self.ticket.display().to_string());
+        let words = ["send", &object, "--receivers", &receivers, "--strategy", strategy, "--ticket-file", &ticket];
+        let mut words: Vec<String> = words.map(str::to_owned).into();
+        words.extend(piece_size.iter().flat_map(|bytes| ["--piece-size".to_owned(), bytes.to_string()]));
+        words
+    }
+
+    fn start(&self, node: usize, words: &[String]) -> Result<Pid, LabError> {
+        let Run { lab, planned, .. } = self;
+        let mut command = vec![self.mobcast.display().to_string()];
         command.extend_from_slice(words);
         let nodes = lab.nodes();
         command.extend(["--name".to_owned(), nodes[node].name.clone(), "--json".to_owned()]);
@@ -47,58 +98,36 @@ pub async fn run(
             command: &command,
             environment: &[],
             directory: Path::new("/"),
-            log: logs.join(format!("{}.log", nodes[node].name)),
+            log: self.log(node),
         };
-        process::start(&program, heard_tx.clone())
-    };
-    let receive = ["recv".to_owned(), format!("@{}", ticket.display()), "--verify-only".to_owned()];
-    let wait = ["--wait".to_owned(), format!("{}s", planned.timeout_s.ceil())];
-    let mut pids = Vec::new();
-    for node in 1..lab.nodes().len() {
-        pids.push(start(node, &[&receive[..], &wait[..]].concat())?);
+        process::start(&program, self.heard.clone())
     }
-    tokio::time::sleep(STARTING + STARTING_EACH * pids.len() as u32).await;
-    lab.begin(Links::new(&planned.scenario, planned.seed))?;
-    let object = format!("synthetic:{}:{}", planned.case.object_bytes, planned.seed);
-    let mut send = vec!["send".to_owned(), object, "--receivers".to_owned(), pids.len().to_string()];
-    send.extend(["--strategy".to_owned(), strategy.to_owned()]);
-    send.extend(["--ticket-file".to_owned(), ticket.display().to_string()]);
-    if let Some(bytes) = planned.piece_size {
-        send.extend(["--piece-size".to_owned(), bytes.to_string()]);
+
+    fn log(&self, node: usize) -> PathBuf {
+        self.logs.join(format!("{}.log", self.lab.nodes()[node].name))
     }
-    let begun_ns = crate::clock::monotonic_ns();
-    let started_at = unix_seconds();
-    pids.push(start(0, &send)?);
-    let mut attempt = Attempt::new(lab, begun_ns);
-    let mut deadline = tokio::time::Instant::now() + Duration::from_secs_f64(planned.timeout_s);
-    let mut running = lab.nodes().len();
-    while running > 0 {
-        match tokio::time::timeout_at(deadline, heard.recv()).await {
-            Err(_) => break,
-            Ok(None) => break,
-            Ok(Some(Heard::Line { node, line, .. })) => take_report(&mut attempt.nodes, node, &line, started_at),
-            Ok(Some(Heard::Ended { node, status, usage })) => {
-                running -= 1;
-                let name = &lab.nodes()[node].name;
-                attempt.nodes[node].usage = usage;
-                if let Some(how) = process::failure(status) {
-                    let said = process::last_line(&logs.join(format!("{name}.log")));
-                    attempt.failed(format!("{name} {how}: {said}"));
-                    deadline = deadline.min(tokio::time::Instant::now() + GRACE);
+
+    /// Takes what is heard until all programs have ended, or for as long as they may take; how many still run.
+    async fn listen(&self, hearing: &mut UnboundedReceiver<Heard>, attempt: &mut Attempt, started_at: f64) -> usize {
+        let mut deadline = Instant::now() + Duration::from_secs_f64(self.planned.timeout_s);
+        let mut running = self.lab.nodes().len();
+        while running > 0 {
+            match tokio::time::timeout_at(deadline, hearing.recv()).await {
+                Err(_) | Ok(None) => break,
+                Ok(Some(Heard::Line { node, line, .. })) => take_report(&mut attempt.nodes, node, &line, started_at),
+                Ok(Some(Heard::Ended { node, status, usage })) => {
+                    running -= 1;
+                    attempt.nodes[node].usage = usage;
+                    if let Some(how) = process::failure(status) {
+                        let name = &self.lab.nodes()[node].name;
+                        attempt.failed(format!("{name} {how}: {}", process::last_line(&self.log(node))));
+                        deadline = deadline.min(Instant::now() + GRACE);
+                    }
                 }
             }
         }
+        running
     }
-    if running > 0 {
-        attempt.failed(format!("{running} programs were not done after {} s", planned.timeout_s));
-        pids.iter().for_each(|pid| process::signal(*pid, rustix::process::Signal::KILL));
-    }
-    for (number, node) in lab.nodes().iter().enumerate().skip(1) {
-        if attempt.nodes[number].complete_s.is_none() {
-            attempt.failed(format!("{} did not say that it has everything", node.name));
-        }
-    }
-    Ok(attempt)
 }
 
 /// Takes a node's own report, if the line is one. The sender prints its ticket, too.

@@ -8,14 +8,15 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use mobcast_topology::files::{Clock, Planned, RivalFile};
-use rustix::process::Signal;
-use tokio::sync::mpsc::UnboundedReceiver;
+use rustix::process::{Pid, Signal};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::time::Instant;
 
 use super::Attempt;
 use super::process::{self, Heard, Program, unix_seconds};
 use crate::error::LabError;
 use crate::hub::control::Links;
-use crate::lab::Lab;
+use crate::lab::{Lab, LabNode};
 
 /// How long programs may take to end once they were told to.
 const ENDING: Duration = Duration::from_secs(3);
@@ -34,6 +35,39 @@ struct Progress {
 }
 
 impl Progress {
+    fn new(count: usize, rival: &RivalFile) -> Progress {
+        let mut ended = vec![rival.receiver.is_none(); count];
+        ended[0] = false;
+        let (ready, verified) = (vec![false; count], vec![false; count]);
+        Progress { ready, complete: vec![None; count], verified, started_at: None, ended }
+    }
+
+    fn all_ready(&self) -> bool {
+        self.ready.iter().skip(1).all(|ready| *ready)
+    }
+
+    fn all_ended(&self) -> bool {
+        self.ended.iter().all(|ended| *ended)
+    }
+
+    /// Nobody compares any more, or there is nothing left to compare.
+    fn all_compared(&self) -> bool {
+        self.all_ended() || self.verified.iter().skip(1).all(|verified| *verified)
+    }
+
+    /// When each receiver was complete, after the clock has started.
+    fn times(&self, clock: Clock, spawned_at: f64, attempt: &mut Attempt) {
+        let started_at = match clock {
+            Clock::Spawn => Some(spawned_at),
+            Clock::Announced => self.started_at,
+        };
+        let Some(started_at) = started_at else { return };
+        attempt.started_s = started_at - spawned_at;
+        for (node, at) in self.complete.iter().enumerate().skip(1) {
+            attempt.nodes[node].complete_s = at.map(|at| at - started_at);
+        }
+    }
+
     fn all_complete(&self) -> bool {
         self.complete.iter().skip(1).all(Option::is_some)
     }
@@ -85,7 +119,12 @@ pub fn prepare(rival: &RivalFile, build: &Path) -> Result<(), LabError> {
     let Some(prepare) = &rival.prepare else { return Ok(()) };
     std::fs::create_dir_all(build).map_err(LabError::at(build))?;
     let mut command = Command::new(&prepare[0]);
-    command.args(&prepare[1..]).current_dir(directory(rival)).env("LAB_BUILD", build).env("LAB_DIR", build).stdin(Stdio::null());
+    command
+        .args(&prepare[1..])
+        .current_dir(directory(rival))
+        .env("LAB_BUILD", build)
+        .env("LAB_DIR", build)
+        .stdin(Stdio::null());
     let failed = |error: String| LabError::Tool { tool: prepare.join(" "), error };
     let output = command.output().map_err(|error| failed(error.to_string()))?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -98,6 +137,22 @@ fn directory(rival: &RivalFile) -> PathBuf {
         .unwrap_or_else(|_| directory.clone())
 }
 
+/// What all programs of a run are started with.
+struct Run<'a> {
+    lab: &'a Lab,
+    planned: &'a Planned,
+    rival: &'a RivalFile,
+    build: &'a Path,
+    logs: &'a Path,
+    scratch: PathBuf,
+    object: PathBuf,
+    hosts: PathBuf,
+    directory: PathBuf,
+    program: PathBuf,
+    heard: UnboundedSender<Heard>,
+    deadline: Instant,
+}
+
 /// Runs it.
 pub async fn run(
     lab: &Lab,
@@ -106,29 +161,91 @@ pub async fn run(
     build: &Path,
     logs: &Path,
 ) -> Result<Attempt, LabError> {
-    let nodes = lab.nodes();
-    let scratch = lab.scratch().join("rival");
-    // Of the run before.
-    let _ = std::fs::remove_dir_all(&scratch);
-    std::fs::create_dir_all(&scratch).map_err(LabError::at(&scratch))?;
-    let object = object(lab, planned)?;
-    let hosts: String = nodes
-        .iter()
-        .enumerate()
-        .map(|(rank, node)| format!("{rank} {} {} {}\n", node.name, node.cluster, node.address))
-        .collect();
-    let hosts_file = scratch.join("hosts");
-    std::fs::write(&hosts_file, hosts).map_err(LabError::at(&hosts_file))?;
-    let out = |node: usize| scratch.join(format!("out.{}", nodes[node].name));
-    let program = std::env::current_exe().map_err(LabError::Hub)?;
-    let nic = planned.scenario.topology.clusters()[0].nic_out_bytes_per_s;
-    let environment = |node: usize| {
+    let (heard, mut hearing) = tokio::sync::mpsc::unbounded_channel();
+    let run = Run::new(lab, planned, rival, build, logs, heard)?;
+    let mut progress = Progress::new(lab.nodes().len(), rival);
+    let mut attempt = Attempt::new(lab, crate::clock::monotonic_ns());
+    let mut pids = Vec::new();
+    if let Some(receiver) = &rival.receiver {
+        for node in 1..lab.nodes().len() {
+            pids.push(run.start(node, receiver)?);
+        }
+    }
+    if rival.wait_for_receivers {
+        run.listen(&mut hearing, &mut progress, &mut attempt, Progress::all_ready).await;
+    } else if rival.receiver.is_some() {
+        tokio::time::sleep(STARTING).await;
+    }
+    lab.begin(Links::new(&planned.scenario, planned.seed))?;
+    attempt.begun_ns = crate::clock::monotonic_ns();
+    let spawned_at = unix_seconds();
+    pids.push(run.start(0, &rival.root)?);
+    run.listen(&mut hearing, &mut progress, &mut attempt, Progress::all_complete).await;
+    progress.times(rival.clock, spawned_at, &mut attempt);
+    if !progress.all_complete() {
+        let missing = progress.complete.iter().skip(1).filter(|at| at.is_none()).count();
+        attempt.failed(format!("{missing} receivers had not everything after {} s", planned.timeout_s));
+    }
+    // Those that keep the data in memory compare it themselves, which takes a moment.
+    if rival.receiver.is_none() {
+        run.listen(&mut hearing, &mut progress, &mut attempt, Progress::all_compared).await;
+    }
+    end(&pids, &mut hearing, &mut progress, &mut attempt).await;
+    lab.clear();
+    run.compare(&progress, &mut attempt);
+    // It is made again for the next run.
+    let _ = std::fs::remove_dir_all(&run.scratch);
+    Ok(attempt)
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        lab: &'a Lab,
+        planned: &'a Planned,
+        rival: &'a RivalFile,
+        build: &'a Path,
+        logs: &'a Path,
+        heard: UnboundedSender<Heard>,
+    ) -> Result<Run<'a>, LabError> {
+        let scratch = lab.scratch().join("rival");
+        // Of the run before.
+        let _ = std::fs::remove_dir_all(&scratch);
+        std::fs::create_dir_all(&scratch).map_err(LabError::at(&scratch))?;
+        let line =
+            |(rank, node): (usize, &LabNode)| format!("{rank} {} {} {}\n", node.name, node.cluster, node.address);
+        let lines: String = lab.nodes().iter().enumerate().map(line).collect();
+        let hosts = scratch.join("hosts");
+        std::fs::write(&hosts, lines).map_err(LabError::at(&hosts))?;
+        Ok(Run {
+            lab,
+            planned,
+            rival,
+            build,
+            logs,
+            object: object(lab, planned)?,
+            scratch,
+            hosts,
+            directory: directory(rival),
+            program: std::env::current_exe().map_err(LabError::Hub)?,
+            heard,
+            deadline: Instant::now() + Duration::from_secs_f64(planned.timeout_s),
+        })
+    }
+
+    /// Where a receiver puts its copy.
+    fn out(&self, node: usize) -> PathBuf {
+        self.scratch.join(format!("out.{}", self.lab.nodes()[node].name))
+    }
+
+    fn environment(&self, node: usize) -> [(String, String); 16] {
+        let nodes = self.lab.nodes();
+        let nic = self.planned.scenario.topology.clusters()[0].nic_out_bytes_per_s;
         [
-            ("LAB_DIR", scratch.display().to_string()),
-            ("LAB_BUILD", build.display().to_string()),
-            ("LAB_FILE", object.display().to_string()),
-            ("LAB_OUT", out(node).display().to_string()),
-            ("LAB_BYTES", planned.case.object_bytes.to_string()),
+            ("LAB_DIR", self.scratch.display().to_string()),
+            ("LAB_BUILD", self.build.display().to_string()),
+            ("LAB_FILE", self.object.display().to_string()),
+            ("LAB_OUT", self.out(node).display().to_string()),
+            ("LAB_BYTES", self.planned.case.object_bytes.to_string()),
             ("LAB_NODE", nodes[node].name.clone()),
             ("LAB_CLUSTER", nodes[node].cluster.clone()),
             ("LAB_RANK", node.to_string()),
@@ -136,127 +253,79 @@ pub async fn run(
             ("LAB_ADDRESS", nodes[node].address.clone()),
             ("LAB_INTERFACE", "eth0".to_owned()),
             ("LAB_ROOT_ADDRESS", nodes[0].address.clone()),
-            ("LAB_HOSTS", hosts_file.display().to_string()),
+            ("LAB_HOSTS", self.hosts.display().to_string()),
             ("LAB_NIC_MB_PER_S", nic.map(|rate| (rate as f64 / 1e6).to_string()).unwrap_or_default()),
-            ("LAB_ENTER", format!("{} exec --name {}", program.display(), lab.name())),
-            ("LAB_SEED", planned.seed.to_string()),
+            ("LAB_ENTER", format!("{} exec --name {}", self.program.display(), self.lab.name())),
+            ("LAB_SEED", self.planned.seed.to_string()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
-    };
-    let (heard_tx, mut heard) = tokio::sync::mpsc::unbounded_channel();
-    let directory = directory(rival);
-    let start = |node: usize, command: &[String]| {
-        let environment = environment(node);
+    }
+
+    fn start(&self, node: usize, command: &[String]) -> Result<Pid, LabError> {
         let program = Program {
             node,
-            namespace: &nodes[node].namespace,
+            namespace: &self.lab.nodes()[node].namespace,
             command,
-            environment: &environment,
-            directory: &directory,
-            log: logs.join(format!("{}.log", nodes[node].name)),
+            environment: &self.environment(node),
+            directory: &self.directory,
+            log: self.log(node),
         };
-        process::start(&program, heard_tx.clone())
-    };
-    let count = nodes.len();
-    let mut progress = Progress {
-        ready: vec![false; count],
-        complete: vec![None; count],
-        verified: vec![false; count],
-        started_at: None,
-        ended: vec![rival.receiver.is_none(); count],
-    };
-    let mut pids = Vec::new();
-    if let Some(receiver) = &rival.receiver {
-        for node in 1..count {
-            pids.push(start(node, receiver)?);
-        }
+        process::start(&program, self.heard.clone())
     }
-    let mut attempt = Attempt::new(lab, crate::clock::monotonic_ns());
-    let deadline = tokio::time::Instant::now() + Duration::from_secs_f64(planned.timeout_s);
-    if rival.wait_for_receivers {
-        let ready = |progress: &Progress| progress.ready.iter().skip(1).all(|ready| *ready);
-        listen(lab, &mut heard, deadline, &mut progress, &mut attempt, logs, ready).await;
-    } else if rival.receiver.is_some() {
-        tokio::time::sleep(STARTING).await;
+
+    fn log(&self, node: usize) -> PathBuf {
+        self.logs.join(format!("{}.log", self.lab.nodes()[node].name))
     }
-    lab.begin(Links::new(&planned.scenario, planned.seed))?;
-    attempt.begun_ns = crate::clock::monotonic_ns();
-    let spawned_at = unix_seconds();
-    progress.ended[0] = false;
-    pids.push(start(0, &rival.root)?);
-    listen(lab, &mut heard, deadline, &mut progress, &mut attempt, logs, Progress::all_complete).await;
-    let started_at = match rival.clock {
-        Clock::Spawn => Some(spawned_at),
-        Clock::Announced => progress.started_at,
-    };
-    for node in 1..count {
-        let times = (progress.complete[node], started_at);
-        attempt.nodes[node].complete_s = if let (Some(at), Some(from)) = times { Some(at - from) } else { None };
-    }
-    attempt.started_s = started_at.map_or(0.0, |at| at - spawned_at);
-    if !progress.all_complete() {
-        let missing = progress.complete.iter().skip(1).filter(|at| at.is_none()).count();
-        attempt.failed(format!("{missing} receivers had not everything after {} s", planned.timeout_s));
-    }
-    // Those that keep the data in memory compare it themselves, which takes a moment.
-    let compared = |p: &Progress| p.ended.iter().all(|ended| *ended) || p.verified.iter().skip(1).all(|v| *v);
-    let soon = tokio::time::Instant::now() + ENDING;
-    if rival.receiver.is_none() && attempt.failure.is_none() {
-        listen(lab, &mut heard, deadline, &mut progress, &mut attempt, logs, compared).await;
-    }
-    end(&pids, &mut heard, &mut progress, &mut attempt, soon.max(tokio::time::Instant::now() + ENDING)).await;
-    lab.clear();
-    if attempt.failure.is_none() {
-        for node in (1..count).filter(|node| !progress.verified[*node]) {
-            if let Err(error) = same(&object, &out(node)) {
-                attempt.failed(format!("what {} received is not the object: {error}", nodes[node].name));
+
+    /// Takes what is heard until `enough`, or for as long as the run may take, or until a program has failed.
+    async fn listen(
+        &self,
+        hearing: &mut UnboundedReceiver<Heard>,
+        progress: &mut Progress,
+        attempt: &mut Attempt,
+        enough: impl Fn(&Progress) -> bool,
+    ) {
+        while !enough(progress) && attempt.failure.is_none() {
+            match tokio::time::timeout_at(self.deadline, hearing.recv()).await {
+                Err(_) | Ok(None) => return,
+                Ok(Some(Heard::Line { node, line, at })) => progress.take(node, &line, at),
+                Ok(Some(Heard::Ended { node, status, usage })) => {
+                    progress.ended[node] = true;
+                    attempt.nodes[node].usage = usage;
+                    if let Some(how) = process::failure(status) {
+                        let name = &self.lab.nodes()[node].name;
+                        attempt.failed(format!("{name} {how}: {}", process::last_line(&self.log(node))));
+                    } else if progress.all_ended() && !enough(progress) {
+                        attempt.failed("all programs ended before everything was there".to_owned());
+                    }
+                }
             }
         }
     }
-    let _ = std::fs::remove_dir_all(&scratch);
-    Ok(attempt)
-}
 
-/// Takes what is heard until `enough`, or until the deadline, or until a program has failed.
-async fn listen(
-    lab: &Lab,
-    heard: &mut UnboundedReceiver<Heard>,
-    deadline: tokio::time::Instant,
-    progress: &mut Progress,
-    attempt: &mut Attempt,
-    logs: &Path,
-    enough: impl Fn(&Progress) -> bool,
-) {
-    while !enough(progress) && attempt.failure.is_none() {
-        match tokio::time::timeout_at(deadline, heard.recv()).await {
-            Err(_) | Ok(None) => return,
-            Ok(Some(Heard::Line { node, line, at })) => progress.take(node, &line, at),
-            Ok(Some(Heard::Ended { node, status, usage })) => {
-                progress.ended[node] = true;
-                attempt.nodes[node].usage = usage;
-                let name = &lab.nodes()[node].name;
-                if let Some(how) = process::failure(status) {
-                    let said = process::last_line(&logs.join(format!("{name}.log")));
-                    attempt.failed(format!("{name} {how}: {said}"));
-                } else if progress.ended.iter().all(|ended| *ended) && !enough(progress) {
-                    attempt.failed("all programs ended before everything was there".to_owned());
-                }
+    /// Compares what arrived with the object, where nobody has done so.
+    fn compare(&self, progress: &Progress, attempt: &mut Attempt) {
+        for node in 1..self.lab.nodes().len() {
+            if attempt.failure.is_some() || progress.verified[node] {
+                continue;
+            }
+            let wrong = match &self.rival.receiver {
+                Some(_) => same(&self.object, &self.out(node)).err(),
+                None => Some("nobody has compared it".to_owned()),
+            };
+            if let Some(error) = wrong {
+                attempt.failed(format!("what {} received is not the object: {error}", self.lab.nodes()[node].name));
             }
         }
     }
 }
 
 /// Ends all programs, kindly at first.
-async fn end(
-    pids: &[rustix::process::Pid],
-    heard: &mut UnboundedReceiver<Heard>,
-    progress: &mut Progress,
-    attempt: &mut Attempt,
-    deadline: tokio::time::Instant,
-) {
+async fn end(pids: &[Pid], hearing: &mut UnboundedReceiver<Heard>, progress: &mut Progress, attempt: &mut Attempt) {
+    let deadline = Instant::now() + ENDING;
     pids.iter().for_each(|pid| process::signal(*pid, Signal::TERM));
-    while !progress.ended.iter().all(|ended| *ended) {
-        match tokio::time::timeout_at(deadline, heard.recv()).await {
+    while !progress.all_ended() {
+        match tokio::time::timeout_at(deadline, hearing.recv()).await {
             Err(_) | Ok(None) => break,
             Ok(Some(Heard::Ended { node, usage, .. })) => {
                 progress.ended[node] = true;

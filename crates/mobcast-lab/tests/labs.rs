@@ -1,0 +1,202 @@
+//! The command `mobcast-lab` on this machine: networks made and removed, the quick form of the first experiment, and what
+//! becomes of programs that do not do what they should. Without root they say that they were skipped.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use mobcast_lab::report::read;
+use mobcast_topology::record::{RunOutcome, RunRecord};
+
+/// Nothing here takes nearly as long, unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn scenarios() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
+}
+
+fn lab(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_mobcast-lab")).args(words).stdin(Stdio::null()).output().expect("it starts")
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// True if there can be no lab here, which is said.
+fn skipped() -> bool {
+    let reason = mobcast_lab::lab::obstacle();
+    if let Some(reason) = &reason {
+        eprintln!("SKIPPED: {reason}");
+    }
+    reason.is_some()
+}
+
+/// The command mobcast, built from this checkout with the tests' own profile.
+fn mobcast() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let words = ["build", "--quiet", "--package", "mobcast-cli", "--bin", "mobcast"];
+        assert!(Command::new(env!("CARGO")).args(words).status().expect("cargo starts").success());
+        Path::new(env!("CARGO_BIN_EXE_mobcast-lab")).with_file_name("mobcast")
+    })
+}
+
+/// Namespaces of labs whose name begins like this.
+fn left(name: &str) -> Vec<String> {
+    mobcast_lab::namespace::list(&format!("mobcast-lab-{name}"))
+}
+
+/// Runs an experiment's quick form; the process's number is part of its lab's name.
+fn run(experiment: &Path, output: &Path, more: &[&str]) -> (Output, u32) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mobcast-lab"));
+    command.arg("run").arg(experiment).args(["--quick", "--accept-void", "--output"]).arg(output);
+    command.args(more).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("it starts");
+    let pid = child.id();
+    (child.wait_with_output().expect("it ends"), pid)
+}
+
+fn records(path: &Path) -> Vec<RunRecord> {
+    read(&[path]).expect("lines of records")
+}
+
+#[test]
+fn the_first_experiment_delivers_everything_once_while_links_change() {
+    if skipped() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let lines = directory.path().join("mob-1.jsonl");
+    let program = mobcast().display().to_string();
+    let experiment = scenarios().join("experiments/mob-1.toml");
+    let (output, pid) = run(&experiment, &lines, &["--mobcast", &program]);
+    assert!(output.status.success(), "{}", said(&output));
+    let records = records(&lines);
+    let scenarios: Vec<&str> = records.iter().map(|record| record.case.scenario.as_str()).collect();
+    assert_eq!(scenarios, ["fast", "slow", "fast-slow", "slow-fast", "mayhem"]);
+    for record in &records {
+        let scenario = &record.case.scenario;
+        assert_ne!(record.outcome, RunOutcome::Failed, "{scenario}: {:?}", record.reason);
+        assert_eq!(record.nodes.iter().filter(|node| node.seconds > 0.0).count(), 16, "{scenario}: all were verified");
+        assert_eq!(record.wan_copies.len(), 3);
+        let copies = record.wan_copies.values().copied().fold(0.0, f64::max);
+        assert!((0.999..=1.05).contains(&copies), "{scenario}: {:?}", record.wan_copies);
+        let changes = record.emulation.as_ref().expect("of a lab").changes;
+        match scenario.as_str() {
+            "fast" | "slow" => assert_eq!(changes, 0),
+            "mayhem" => assert!(changes >= 12, "{changes} changes"),
+            _ => assert_eq!(changes, 4, "{scenario}: two links in both directions"),
+        }
+    }
+    let again = run(&experiment, &lines, &["--mobcast", &program]).0;
+    assert!(said(&again).contains("5 of 5 runs stand in the output already"), "{}", said(&again));
+    assert_eq!(left(&format!("run-{pid}")), [""; 0], "nothing is left behind");
+    let charts = directory.path().join("charts");
+    let reported = lab(&["report", &lines.display().to_string(), "--output", &charts.display().to_string()]);
+    assert!(reported.status.success(), "{}", said(&reported));
+    assert!(std::fs::read_dir(&charts).expect("charts").count() >= 2, "a table and a chart");
+}
+
+#[test]
+fn a_lab_stays_until_it_is_taken_down() {
+    if skipped() {
+        return;
+    }
+    let name = format!("stay-{}", std::process::id());
+    let topology = scenarios().join("topologies/das2.toml").display().to_string();
+    let up = lab(&["up", &topology, "--name", &name]);
+    assert!(up.status.success(), "{}", said(&up));
+    assert_eq!(lab(&["up", &topology, "--name", &name]).status.code(), Some(2), "it is there already");
+    let route = lab(&["exec", "--name", &name, "A1", "ip", "-4", "route", "get", "10.100.2.1"]);
+    assert!(said(&route).contains("dev eth1 src 10.100.1.1"), "the second card goes to others: {}", said(&route));
+    let inside = lab(&["exec", "--name", &name, "A1", "--", "ip", "-4", "route", "get", "10.100.1.2"]);
+    assert!(said(&inside).contains("dev eth0"), "and the first to the own cluster: {}", said(&inside));
+    assert_eq!(lab(&["exec", "--name", &name, "Z9", "true"]).status.code(), Some(2));
+    assert_eq!(lab(&["exec", "--name", &name, "B1", "sh", "-c", "exit 7"]).status.code(), Some(7));
+    let down = lab(&["down", "--name", &name]);
+    assert!(down.status.success(), "{}", said(&down));
+    assert_eq!(left(&name), [""; 0]);
+    assert_eq!(lab(&["down", "--name", &name]).status.code(), Some(2), "there is nothing left to remove");
+}
+
+#[test]
+fn what_a_killed_run_leaves_is_removed_by_down() {
+    if skipped() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mobcast-lab"));
+    command.arg("run").arg(scenarios().join("experiments/mob-1.toml")).arg("--mobcast").arg(mobcast());
+    command.current_dir(&directory).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("it starts");
+    let name = format!("run-{}", child.id());
+    let started = Instant::now();
+    let nodes = || left(&name).iter().filter(|name| !mobcast_lab::namespace::processes(name).is_empty()).count();
+    while nodes() < 16 {
+        assert!(started.elapsed() < PATIENCE, "16 nodes run programs");
+        assert_eq!(child.try_wait().expect("a child"), None, "it runs");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    child.kill().expect("a child");
+    child.wait().expect("a child");
+    assert_eq!(left(&name).len(), 20, "16 nodes and 4 switches were left");
+    let down = lab(&["down"]);
+    assert!(said(&down).contains(&format!("removed the lab {name:?}")), "{}", said(&down));
+    assert_eq!(left(&name), [""; 0]);
+    assert!(!Path::new("/run/mobcast-lab").join(&name).exists());
+}
+
+#[test]
+fn a_program_that_fails_on_one_node_fails_its_run_alone() {
+    if skipped() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let lines = directory.path().join("x.jsonl");
+    let wrapper = directory.path().join("wrapper");
+    // The first time, B2 gives up, and C3 hangs until it is ended.
+    let text = format!(
+        "#!/bin/sh\nif [ \"$1\" = recv ] && [ ! -e {0}/second ]; then\n case \"$*\" in\n *B2*) echo 'B2 has no mind to' >&2; \
+         touch {0}/second; exit 9;;\n *C3*) exec sleep 1000;;\n esac\nfi\nexec {1} \"$@\"\n",
+        directory.path().display(),
+        mobcast().display(),
+    );
+    std::fs::write(&wrapper, text).expect("written");
+    let mut allowed = std::fs::metadata(&wrapper).expect("it is there").permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut allowed, 0o755);
+    std::fs::set_permissions(&wrapper, allowed).expect("set");
+    let experiment = scenarios().join("experiments/mob-1.toml");
+    let more = ["--mobcast", &wrapper.display().to_string(), "--scenario", "fast,slow"];
+    let (output, pid) = run(&experiment, &lines, &more);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let records = records(&lines);
+    assert_eq!(records[0].outcome, RunOutcome::Failed);
+    let reason = records[0].reason.as_deref().unwrap_or_default();
+    assert_eq!(reason, "B2 ended with status 9: B2 has no mind to");
+    assert_ne!(records[1].outcome, RunOutcome::Failed, "{:?}", records[1].reason);
+    assert_eq!(left(&format!("run-{pid}")), [""; 0]);
+}
+
+#[test]
+fn mistakes_are_told_before_anything_is_made() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let topology = directory.path().join("x.toml");
+    let mistakes = [
+        ("[[cluster]]\nname = \"A\"\nnodes = 2\n[[cluster]]\nname = \"B\"\nnodes = 2\n", "A"),
+        ("[[cluster]]\nname = \"A\"\nnodes = 2\nnic_mb_per_s = 0.0\n", "nic_mb_per_s"),
+        ("[[cluster]]\nname = \"A\"\nnodes = 2\nnic = 1.0\n", "nic"),
+        ("[[cluster]]\nname = \"A\"\nnodes = 2000\n", "nodes"),
+    ];
+    for (text, key) in mistakes {
+        std::fs::write(&topology, format!("title = \"x\"\n{text}")).expect("written");
+        let name = format!("bad-{}", std::process::id());
+        let output = lab(&["up", &topology.display().to_string(), "--name", &name]);
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains("x.toml:") && said(&output).contains(key), "{}", said(&output));
+        assert_eq!(left(&name), [""; 0]);
+    }
+    let missing = lab(&["run", "no-such-file.toml"]);
+    assert_eq!(missing.status.code(), Some(2), "{}", said(&missing));
+}
