@@ -24,6 +24,8 @@ pub const DEVICE: &str = "hub";
 const TAKEN_MAX: usize = 32;
 /// How often the counters are noted.
 const SAMPLE_NS: u64 = 100_000_000;
+/// After a turn in which there was something to do, the next one begins so much later: many packets then share a wake-up.
+const REST: Duration = Duration::from_micros(150);
 /// Classes of lateness: the last one holds what is later than a second.
 const CLASSES: usize = 22;
 /// How long somebody may take to say what he wants.
@@ -35,6 +37,8 @@ struct Hub {
     changes: Vec<Change>,
     next_sample_ns: u64,
     counts: Counts,
+    /// Whether a packet came or left in this turn.
+    moved: bool,
     buffer: Vec<u8>,
     head: Vec<u8>,
 }
@@ -53,13 +57,16 @@ pub fn run(namespaces: &[String], socket: &Path, attached: bool) -> io::Result<(
         changes: Vec::new(),
         next_sample_ns: 0,
         counts: Counts::default(),
+        moved: false,
         buffer: vec![0; tun::READ_BYTES_MAX],
         head: Vec::new(),
     };
     let stdin = io::stdin();
     loop {
-        let now = monotonic_ns();
-        hub.work(now);
+        hub.work(monotonic_ns());
+        if std::mem::take(&mut hub.moved) {
+            std::thread::sleep(REST);
+        }
         let ready = {
             let mut fds: Vec<BorrowedFd<'_>> = hub.devices.iter().map(AsFd::as_fd).collect();
             fds.push(listener.as_fd());
@@ -117,8 +124,9 @@ impl Hub {
 
     /// Writes what lands by `until_ns`.
     fn deliver(&mut self, until_ns: u64) {
-        let Hub { devices, switch, head, counts, .. } = self;
+        let Hub { devices, switch, head, counts, moved, .. } = self;
         switch.advance(until_ns, |Delivery { to, due_ns, segment }| {
+            *moved = true;
             let payload = segment.write(head);
             let parts = [IoSlice::new(head), IoSlice::new(payload)];
             // A device that is down or full loses packets, as on any line.
@@ -140,6 +148,7 @@ impl Hub {
                 Err(error) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => return Ok(()),
                 Err(error) => return Err(error),
             };
+            self.moved = true;
             let Some(packet) = Packet::parse(&self.buffer[..bytes]) else { continue };
             let [_, to] = packet.addresses();
             if let Some(to) = crate::plan::cluster_of(to) {

@@ -15,7 +15,7 @@ use super::pipe::Pipe;
 use super::streams::Streams;
 
 /// What a segment may take of a link's time, so that it does not show as a burst.
-const SEGMENT_NS_MAX: u64 = 500_000;
+const SEGMENT_NS_MAX: u64 = 1_100_000;
 /// Packets in a segment at most: 64 KiB.
 const SEGMENT_PACKETS_MAX: usize = 44;
 /// Bytes of a packet on the wire.
