@@ -4,6 +4,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | `lab` | experiments on emulated networks |
 //! | `options` | the flags |
 //! | `scenarios` | what is measured: one module and one entry of [`SCENARIOS`] for each |
 //! | `programs` | how the command and its references are run, each once |
@@ -19,6 +20,7 @@ use tempfile::TempDir;
 
 use crate::repository;
 
+pub mod lab;
 mod network;
 mod options;
 mod process;

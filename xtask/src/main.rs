@@ -36,6 +36,7 @@ cargo xtask STEP
   ci       all of these in this order, as `make test` and .ci/run do
   fuzz     looks for inputs that the protocol cannot take: [TARGET] [--seconds N], see fuzz/README.md; not in CI
   bench    measures the command beside its references: cargo xtask bench --help
+           experiments on emulated networks: cargo xtask bench lab --help
   help     this text
 ";
 
@@ -58,6 +59,13 @@ fn main() -> ExitCode {
         ["torture", ref words @ ..] => match torture::run(words) {
             Some(passed) => passed,
             None => return ExitCode::from(2),
+        },
+        ["bench", "lab", ref rest @ ..] => match bench::lab::run(rest) {
+            Some(passed) => passed,
+            None => {
+                eprint!("{}", bench::lab::HELP);
+                return ExitCode::from(2);
+            }
         },
         ["bench", ..] => bench::run(&words[1..]),
         [name] if steps::find(name).is_some() => steps::run_one(name),
