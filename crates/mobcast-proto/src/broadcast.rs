@@ -27,6 +27,9 @@ const BATCH_PATIENCE: Duration = Duration::from_secs(1);
 /// Members whose slot a batch is not in leave it this long to the one whose it is, before they fetch it over a WAN
 /// link themselves.
 const BATCH_DEFERENCE: Duration = Duration::from_millis(100);
+/// As long as they know of pieces that nobody was asked for, they leave it for so long: a manifest that every member fetches for
+/// itself is as much as many pieces, and takes a WAN link before any of them.
+const BATCH_DEFERENCE_UNHURRIED: Duration = Duration::from_secs(2);
 
 /// How far a broadcast is at a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -222,7 +225,7 @@ impl Broadcast {
     /// When [`Broadcast::handle_timeout`] wants to be called.
     pub fn timeout(&self) -> Option<Time> {
         let batch = self.asked.map(|asked| asked.at + BATCH_PATIENCE);
-        let deference = self.behind_since.filter(|_| self.asked.is_none()).map(|at| at + BATCH_DEFERENCE);
+        let deference = self.behind_since.filter(|_| self.asked.is_none()).map(|at| at + self.batch_deference());
         let sign = self.sign_due();
         [self.swarm.timeout(), batch, deference, sign].into_iter().flatten().min()
     }
@@ -420,13 +423,18 @@ impl Broadcast {
         let since = *self.behind_since.get_or_insert(now);
         // One member of the cluster, by the batch's slot, fetches it from another cluster; the others get it here.
         let slot = slot_of(self.id, PieceIndex(have));
-        let deferred = now.since(since) < BATCH_DEFERENCE && !self.swarm.standing.slots.contains(slot);
+        let deferred = now.since(since) < self.batch_deference() && !self.swarm.standing.slots.contains(slot);
         let unanswered = |link: LinkId| self.unanswered.get(&link).copied().unwrap_or(0);
         let candidates = ahead().filter(|(_, p)| p.local || !deferred);
         let best = candidates.min_by_key(|&(link, p)| (unanswered(link), !p.local, link));
         let Some((link, peer)) = best else { return };
         self.asked = Some(Asked { link, at: now, until: peer.batches.min(have.saturating_add(BATCHES_AT_ONCE)) });
         self.swarm.send(link, Frame::WantBatches { broadcast: self.id, from: have });
+    }
+
+    /// How long this node leaves a batch to the member of its cluster whose slot it is in.
+    fn batch_deference(&self) -> Duration {
+        if self.swarm.has_unasked() { BATCH_DEFERENCE_UNHURRIED } else { BATCH_DEFERENCE }
     }
 
     /// A peer asks for batches.

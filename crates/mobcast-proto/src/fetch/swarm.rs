@@ -189,6 +189,11 @@ impl Swarm {
         !self.have.contains(piece) && !self.open_set.contains(piece)
     }
 
+    /// Whether there are pieces with known hashes that this node neither has nor asked anybody for.
+    pub fn has_unasked(&self) -> bool {
+        self.have.count() + self.open_set.count() < self.known
+    }
+
     /// Whether a piece has to come from one peer alone.
     pub fn is_suspect(&self, piece: PieceIndex) -> bool {
         self.suspect.contains(piece)

@@ -3,11 +3,13 @@
 //! shortest round-trip time, as BBR's inflight does (Cardwell et al., ACM Queue 2016): while the window binds, each
 //! round trip doubles the measured rate and so the window; when the link binds, it settles.
 
+use crate::limits::{CHUNK_BYTES_MAX, CHUNK_TIME};
 use crate::time::{Duration, Time, rate_bytes_per_s};
 
-/// Smallest window, bytes: keeps a fresh link busy until its rate is known.
-const WINDOW_MIN: u64 = 64 << 10;
-/// Added to two round trips: what scheduling, batching and disk reads of the peer may take.
+/// Window of a fresh link, bytes: keeps it busy until its rate is known.
+const WINDOW_FIRST: u64 = 64 << 10;
+/// Added to two round trips: what scheduling, batching and disk reads of the peer may take. On top comes a chunk, because bytes
+/// are seen to arrive only when the chunk is complete that they are in.
 const SLACK: Duration = Duration::from_millis(10);
 /// Delivery-rate samples of which the largest counts.
 const SAMPLES: usize = 8;
@@ -99,7 +101,12 @@ impl Window {
 
     /// Bytes that should be outstanding.
     pub fn size(&self) -> u64 {
-        (self.rtt_min().times(2) + SLACK).bytes_at(self.rate_bytes_per_s()).max(WINDOW_MIN)
+        if self.samples.is_empty() {
+            return WINDOW_FIRST;
+        }
+        let rate = self.rate_bytes_per_s();
+        let unseen = CHUNK_TIME.bytes_at(rate).min(u64::from(CHUNK_BYTES_MAX));
+        (self.rtt_min().times(2) + SLACK).bytes_at(rate) + unseen
     }
 
     /// Whether another request should be sent: the window is not full. Pieces are not split for it, so that the
@@ -147,9 +154,9 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_link_keeps_a_small_window() {
+    fn a_slow_link_is_asked_for_one_piece_at_a_time() {
         let window = run(100_000, Duration::from_millis(20), Time(20_000_000_000));
-        assert_eq!(window.size(), WINDOW_MIN);
+        assert!(window.size() < 16 << 10, "{}: a tenth of a second ahead", window.size());
     }
 
     #[test]

@@ -3,14 +3,17 @@
 use crate::content::slots::slot_of;
 use crate::fetch::picker::pick;
 use crate::fetch::swarm::Swarm;
+use crate::limits::SILENCE_MAX;
 use crate::random::mix2;
 use crate::time::Duration;
 use crate::units::{LinkId, PieceIndex};
 
 use super::{Mob, TAKE_OVER_FACTOR};
 
-/// A peer that was asked and sends nothing for this long is asked in vain.
-const STALLED_AFTER: Duration = Duration::from_secs(5);
+/// A peer that was asked and sends nothing for this long is asked in vain. Longer than it takes to notice that a peer is
+/// gone ([`SILENCE_MAX`]): whoever is there and slow is worth waiting for, because what is on its way would be wasted.
+const STALLED_AFTER: Duration = Duration::from_secs(15);
+const _: () = assert!(STALLED_AFTER.0 > SILENCE_MAX.0);
 /// Peers asked for the same piece at the same time, at most.
 const SOURCES_MAX: usize = 2;
 
