@@ -8,8 +8,11 @@ use crate::units::{BroadcastId, ByteRange, LinkId, PieceIndex};
 
 /// Parts of pieces that the driver holds for one link at a time: one on its way, one behind it.
 const PER_LINK: usize = 2;
+/// Local links served at a time: few, or all share the card alike and the order in which they are chosen decides nothing.
+const LOCAL_AT_ONCE: usize = 4;
 /// Local links served at a time while a WAN link waits for its turn.
 const LOCAL_BESIDE_WAN: usize = 2;
+const _: () = assert!(LOCAL_BESIDE_WAN < LOCAL_AT_ONCE);
 /// Requests that a peer may have waiting: the open pieces of a node at the smallest piece size.
 const WAITING_MAX: usize = 3_072;
 
@@ -92,8 +95,9 @@ impl Uploads {
     pub fn poll(&mut self) -> Option<(LinkId, Upload)> {
         let wan_waits = self.queues.values().any(|queue| queue.wan && !queue.waiting.is_empty());
         let local_busy = self.queues.values().filter(|queue| !queue.wan && queue.in_driver > 0).count();
+        let local_max = if wan_waits { LOCAL_BESIDE_WAN } else { LOCAL_AT_ONCE };
         let ready = |queue: &Queue| {
-            let turn = queue.wan || !wan_waits || queue.in_driver > 0 || local_busy < LOCAL_BESIDE_WAN;
+            let turn = queue.wan || queue.in_driver > 0 || local_busy < local_max;
             !queue.waiting.is_empty() && queue.in_driver < PER_LINK && turn
         };
         let best = self.queues.iter().filter(|(_, queue)| ready(queue));
