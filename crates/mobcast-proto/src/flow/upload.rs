@@ -8,7 +8,9 @@ use crate::units::{BroadcastId, ByteRange, LinkId, PieceIndex};
 
 /// Parts of pieces that the driver holds for one link at a time: one on its way, one behind it.
 const PER_LINK: usize = 2;
-/// Local links served at a time: few, or all share the card alike and the order in which they are chosen decides nothing.
+/// Local links served at a time in a group of one cluster: few, or all share the card alike and the order in which they are
+/// chosen decides nothing. Where pieces come in from other clusters, each is asked for as soon as it is there: queues are short,
+/// and who waits for a turn leaves its card idle.
 const LOCAL_AT_ONCE: usize = 4;
 /// Local links served at a time while a WAN link waits for its turn.
 const LOCAL_BESIDE_WAN: usize = 2;
@@ -95,7 +97,12 @@ impl Uploads {
     pub fn poll(&mut self) -> Option<(LinkId, Upload)> {
         let wan_waits = self.queues.values().any(|queue| queue.wan && !queue.waiting.is_empty());
         let local_busy = self.queues.values().filter(|queue| !queue.wan && queue.in_driver > 0).count();
-        let local_max = if wan_waits { LOCAL_BESIDE_WAN } else { LOCAL_AT_ONCE };
+        let several_clusters = self.queues.values().any(|queue| queue.wan);
+        let local_max = match (wan_waits, several_clusters) {
+            (true, _) => LOCAL_BESIDE_WAN,
+            (false, true) => usize::MAX,
+            (false, false) => LOCAL_AT_ONCE,
+        };
         let ready = |queue: &Queue| {
             let turn = queue.wan || queue.in_driver > 0 || local_busy < local_max;
             !queue.waiting.is_empty() && queue.in_driver < PER_LINK && turn
@@ -141,6 +148,16 @@ mod tests {
     fn few_local_links_are_served_while_a_wan_link_waits() {
         let mut uploads = uploads(&[(1, false, 1), (2, false, 2), (3, false, 3), (4, false, 4), (5, true, 9)]);
         assert_eq!(order(&mut uploads), [5, 5, 1, 2, 1, 2]);
+    }
+
+    #[test]
+    fn in_a_group_of_one_cluster_the_most_deprived_are_served_before_the_rest() {
+        let mut uploads =
+            uploads(&[(1, false, 60), (2, false, 50), (3, false, 40), (4, false, 30), (5, false, 20), (6, false, 10)]);
+        assert_eq!(order(&mut uploads), [6, 5, 4, 3, 6, 5, 4, 3]);
+        uploads.handle_sent(LinkId(3));
+        uploads.handle_sent(LinkId(3));
+        assert_eq!(order(&mut uploads), [3, 3], "still the most deprived of those that are not being served");
     }
 
     #[test]

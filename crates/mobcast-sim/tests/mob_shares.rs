@@ -1,0 +1,59 @@
+//! What keeps `mob` from the optimum where many nodes share a slow link: a manifest that every member fetches for itself, requests
+//! that wait one behind the other, pieces that are given up on their way. Time is virtual, so the figures are exact.
+
+use mobcast_proto::Time;
+use mobcast_sim::experiment::{Experiment, Outcome};
+use mobcast_topology::{Cluster, ClusterIndex, Scenario, Topology, WanLink, optimum};
+
+const KB: u64 = 1_000;
+
+/// A root cluster and one of so many nodes behind a link that they share.
+fn one_link(nodes: u32, rate: u64) -> Topology {
+    let mut topology = Topology::new();
+    topology.add_cluster(Cluster::new("A", 4)).expect("names are unique");
+    topology.add_cluster(Cluster::new("B", nodes)).expect("names are unique");
+    topology.link_both(ClusterIndex(0), ClusterIndex(1), WanLink::new(rate, 10_000_000)).expect("both clusters exist");
+    topology
+}
+
+fn run(topology: Topology, object_bytes: u64, piece_size: u32) -> (Experiment, Outcome) {
+    let mut experiment = Experiment::new(Scenario::steady(topology), object_bytes, 1);
+    experiment.piece_size = Some(piece_size);
+    experiment.settings.check_every = 1_000;
+    let outcome = experiment.run();
+    assert_eq!(outcome.stuck, None);
+    (experiment, outcome)
+}
+
+/// Seconds beyond those that the optimum takes.
+fn lost_seconds(experiment: &Experiment, outcome: &Outcome) -> f64 {
+    let best = optimum(&experiment.scenario.topology, ClusterIndex(0)).payload_bytes_per_s.expect("the link binds");
+    let end = outcome.last_complete().map_or(f64::INFINITY, Time::as_secs_f64);
+    end - experiment.object_bytes as f64 / best as f64
+}
+
+#[test]
+fn a_long_manifest_enters_a_cluster_about_once() {
+    // 2,048 pieces: 64 KiB of hashes, which 16 members of their own would make 1 MiB, more than a second of the link.
+    let (_, outcome) = run(one_link(16, 750 * KB), 2_048 * 32 * 1_024, 32 << 10);
+    let control = outcome.traffic[0][1].control_bytes;
+    println!("{control} bytes of control");
+    assert!(control < 6 * 64 * 1_024, "{control} bytes of control for 64 KiB of hashes");
+}
+
+#[test]
+fn a_link_that_many_nodes_share_is_asked_for_little_ahead() {
+    let (experiment, outcome) = run(one_link(32, 750 * KB), 40_000 * KB, 32 << 10);
+    let lost = lost_seconds(&experiment, &outcome);
+    println!("{lost:.2} s lost");
+    // A piece for each of 32 nodes takes the link 1.4 s; two for each would be lost at the end twice as long.
+    assert!(lost < 2.4, "{lost:.2} s lost to start and tail");
+}
+
+#[test]
+fn what_comes_slowly_is_not_asked_for_again() {
+    // With all 32 nodes importing, a piece takes 6 s and comes in one chunk.
+    let (_, outcome) = run(one_link(32, 175 * KB), 20_000 * KB, 32 << 10);
+    println!("WAN copies {:.3?}", outcome.wan_copies);
+    assert!(outcome.wan_copies[1] <= 1.02, "{:?}", outcome.wan_copies);
+}
