@@ -308,7 +308,7 @@ pub fn note_batch(world: &mut World, frame: &Frame) {
 }
 
 fn strategy_message(u: &mut Unstructured<'_>) -> Result<StrategyMessage> {
-    Ok(match u.int_in_range(0..=7)? {
+    Ok(match u.int_in_range(0..=8)? {
         0 => StrategyMessage::Interest { slots: slots(u)?, pieces: runs(u)? },
         1 => StrategyMessage::Share { slots: slots(u)? },
         2 => StrategyMessage::Backlog { unrequested: number(u)?, rate_bytes_per_s: u.arbitrary()? },
@@ -316,6 +316,7 @@ fn strategy_message(u: &mut Unstructured<'_>) -> Result<StrategyMessage> {
         4 => StrategyMessage::Grant { pieces: runs(u)? },
         5 => StrategyMessage::Choke,
         6 => StrategyMessage::Unchoke,
+        7 => StrategyMessage::Leaving { to: ClusterId(number(u)?), pieces: runs(u)? },
         _ => StrategyMessage::Importing { pieces: runs(u)? },
     })
 }

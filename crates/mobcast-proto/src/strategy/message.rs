@@ -2,6 +2,7 @@
 
 use crate::content::have::{Run, read_runs, write_runs};
 use crate::content::slots::SlotSet;
+use crate::units::ClusterId;
 use crate::wire::codec::{DecodeError, Reader, Writer};
 
 /// One message of a strategy to the same strategy on a peer.
@@ -43,6 +44,13 @@ pub enum StrategyMessage {
         /// The pieces.
         pieces: Vec<Run>,
     },
+    /// This cluster, the root's, was asked for these pieces by another one.
+    Leaving {
+        /// The cluster that asked.
+        to: ClusterId,
+        /// The pieces.
+        pieces: Vec<Run>,
+    },
     /// I do not serve you for the time being.
     Choke,
     /// I serve you.
@@ -76,6 +84,10 @@ impl StrategyMessage {
                 w.u8(7);
                 write_runs(w, pieces);
             }
+            StrategyMessage::Leaving { to, pieces } => {
+                w.u8(8).cluster(*to);
+                write_runs(w, pieces);
+            }
             StrategyMessage::Choke => {
                 w.u8(5);
             }
@@ -96,6 +108,7 @@ impl StrategyMessage {
             5 => StrategyMessage::Choke,
             6 => StrategyMessage::Unchoke,
             7 => StrategyMessage::Importing { pieces: read_runs(r)? },
+            8 => StrategyMessage::Leaving { to: r.cluster()?, pieces: read_runs(r)? },
             value => return Err(DecodeError::Unknown { what: "strategy message", value: u64::from(value) }),
         })
     }

@@ -25,7 +25,10 @@ use crate::strategy::{Strategy, StrategyEvent};
 use crate::time::{Duration, Time};
 use crate::units::{ClusterId, LinkId, PieceIndex};
 
+use leaving::Leaving;
+
 mod asking;
+mod leaving;
 mod steal;
 
 /// A newcomer to a cluster waits this long for its peers to say what of its share they are importing already.
@@ -62,6 +65,9 @@ pub struct Mob {
     disk_stalls: bool,
     /// Pieces that have changed their source once: a second time would only waste what is on its way.
     moved: HaveSet,
+    /// What has left the root's cluster.
+    leaving: Leaving,
+    next_tick: Time,
 }
 
 #[derive(Default)]
@@ -96,10 +102,13 @@ impl Strategy for Mob {
                 self.consider(swarm, piece);
                 self.fill_all(swarm);
             }
-            StrategyEvent::PieceWanted { .. } => {}
+            StrategyEvent::PieceWanted { peer, piece } => self.piece_wanted(swarm, peer, piece),
             StrategyEvent::LinkMeasured(peer) => self.fill(swarm, peer),
             StrategyEvent::Message { peer, message } => self.message(swarm, peer, message),
-            StrategyEvent::Timeout => self.tick(swarm),
+            StrategyEvent::Timeout => {
+                self.tell_leaving(swarm);
+                self.tick(swarm);
+            }
             StrategyEvent::AssignmentChanged => self.assignment_changed(swarm),
         }
     }
@@ -211,6 +220,7 @@ impl Mob {
                     self.fill(swarm, peer);
                 }
             }
+            StrategyMessage::Leaving { to, pieces } => self.peer_says_leaving(swarm, peer, *to, pieces),
             // Work is shared within a cluster only.
             _ if is_wan(swarm, peer) => {}
             StrategyMessage::Backlog { unrequested, rate_bytes_per_s } => {
@@ -266,6 +276,10 @@ impl Mob {
     }
 
     fn tick(&mut self, swarm: &mut Swarm) {
+        if swarm.now() < self.next_tick {
+            swarm.wake_at(self.next_tick);
+            return;
+        }
         if let Some((victim, _)) = self.stealing.filter(|&(_, since)| swarm.now().since(since) > STEAL_PATIENCE) {
             self.backlogs.remove(&victim);
             self.stealing = None;
@@ -273,7 +287,8 @@ impl Mob {
         if swarm.is_complete() {
             return;
         }
-        swarm.wake_at(swarm.now() + TICK);
+        self.next_tick = swarm.now() + TICK;
+        swarm.wake_at(self.next_tick);
         if self.newcomer.as_ref().is_some_and(|(until, _)| *until <= swarm.now()) {
             self.newcomer = None;
         }

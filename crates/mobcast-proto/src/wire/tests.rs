@@ -164,7 +164,8 @@ fn strategy_messages() -> Vec<StrategyMessage> {
         StrategyMessage::Backlog { unrequested: 300, rate_bytes_per_s: 12_500_000 },
         StrategyMessage::Steal { rate_bytes_per_s: u64::MAX, pieces_max: 1 },
         StrategyMessage::Grant { pieces: pieces.clone() },
-        StrategyMessage::Importing { pieces },
+        StrategyMessage::Importing { pieces: pieces.clone() },
+        StrategyMessage::Leaving { to: ClusterId(3), pieces },
         StrategyMessage::Choke,
         StrategyMessage::Unchoke,
     ]

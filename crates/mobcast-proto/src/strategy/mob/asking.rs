@@ -1,6 +1,7 @@
 //! Which piece is asked of which peer, and when a piece changes its source.
 
 use crate::content::slots::slot_of;
+use crate::fetch::peer::SwarmPeer;
 use crate::fetch::picker::pick;
 use crate::fetch::swarm::Swarm;
 use crate::limits::SILENCE_MAX;
@@ -60,14 +61,23 @@ impl Mob {
             }
             let turn = Mob::turn(swarm, own, piece);
             let order = mix2(u64::from(piece.0), 0) >> 16;
-            let exported = || swarm.peers().filter(|(_, p)| !p.local && p.have.contains(piece)).count() as u64 - 1;
-            match (from_root, turn) {
-                // Own pieces in order, then what no other cluster is known to have, from the far end.
-                (true, 0) => order,
-                (true, _) => (1 + exported().min(100)) << 56 | turn.min(200) << 48 | ((u64::MAX >> 16) - order),
+            let left = self.leaving.contains(piece);
+            let elsewhere = |p: &SwarmPeer| !p.local && Some(p.cluster) != swarm.standing.root_cluster;
+            let exported = || swarm.peers().filter(|(_, p)| elsewhere(p) && p.have.contains(piece)).count() as u64;
+            // The designated cluster comes from one end, the next one from the other, all others from anywhere.
+            let from_there = match turn {
+                0 => order,
+                1 => (u64::MAX >> 16) - order,
+                _ => mix2(u64::from(piece.0), u64::from(own.0) + 1) >> 16,
+            };
+            match (from_root, turn, left) {
+                // Own pieces first, then what has not left the root's cluster; what has, last.
+                (true, 0, false) => from_there,
+                (true, _, false) => (1 + exported().min(100)) << 56 | turn.min(200) << 48 | from_there,
+                (true, _, true) => (101 + exported().min(100)) << 56 | turn.min(200) << 48 | from_there,
                 // What this cluster has to fetch from the root's may wait, the rest comes rarest first.
-                (false, 0) => 1 << 32 | swarm_copies(swarm, piece),
-                (false, _) => swarm_copies(swarm, piece),
+                (false, 0, false) => 1 << 32 | swarm_copies(swarm, piece),
+                (false, ..) => swarm_copies(swarm, piece),
             }
         };
         let askable = swarm.askable();
