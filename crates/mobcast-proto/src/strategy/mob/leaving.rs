@@ -88,3 +88,73 @@ impl Mob {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::have::Run;
+    use crate::content::slots::SlotSet;
+    use crate::io::Output;
+    use crate::strategy::{Strategy, StrategyEvent};
+    use crate::units::{BroadcastId, NodeId};
+    use crate::wire::Frame;
+
+    const LOCAL: LinkId = LinkId(1);
+    const B: LinkId = LinkId(2);
+    const C: LinkId = LinkId(3);
+
+    /// A node of `cluster` with a peer in cluster 0, the root's, and peers in clusters 1 and 2.
+    fn node(cluster: u32) -> (Mob, Swarm) {
+        let mut swarm = Swarm::new(BroadcastId::default(), 16 << 10, 0, None, 1);
+        swarm.standing.node = NodeId(5);
+        swarm.standing.cluster = ClusterId(cluster);
+        swarm.standing.root_cluster = Some(ClusterId(0));
+        swarm.standing.slots = SlotSet::all();
+        for (link, of) in [(LOCAL, 0), (B, 1), (C, 2)] {
+            swarm.add_peer(link, NodeId(10 + of), ClusterId(of));
+        }
+        swarm.add_known(8, 1, None);
+        swarm.set_now(Time(1));
+        (Mob::default(), swarm)
+    }
+
+    fn leaving(swarm: &mut Swarm) -> Vec<(LinkId, ClusterId, Vec<Run>)> {
+        let told = |output: Output| match output {
+            Output::Send { link, frame: Frame::Strategy { message: StrategyMessage::Leaving { to, pieces }, .. } } => {
+                Some((link, to, pieces))
+            }
+            _ => None,
+        };
+        swarm.take_outputs().filter_map(told).collect()
+    }
+
+    #[test]
+    fn others_hear_at_once_of_what_one_cluster_asks_for() {
+        let (mut mob, mut swarm) = node(0);
+        for peer in [B, C] {
+            let message = StrategyMessage::Interest { slots: SlotSet::all(), pieces: Vec::new() };
+            mob.handle(StrategyEvent::Message { peer, message: &message }, &mut swarm);
+        }
+        mob.handle(StrategyEvent::PieceWanted { peer: B, piece: PieceIndex(3) }, &mut swarm);
+        mob.handle(StrategyEvent::PieceWanted { peer: LOCAL, piece: PieceIndex(4) }, &mut swarm);
+        swarm.set_now(swarm.now() + HAVE_INTERVAL);
+        mob.handle(StrategyEvent::Timeout, &mut swarm);
+        let run = vec![Run { first: PieceIndex(3), count: 1 }];
+        let told = [(LOCAL, ClusterId(1), run.clone()), (C, ClusterId(1), run)];
+        assert_eq!(leaving(&mut swarm), told, "the own cluster and the third one, not who asked");
+    }
+
+    #[test]
+    fn only_the_root_s_cluster_is_believed() {
+        let (mut mob, mut swarm) = node(1);
+        let pieces = vec![Run { first: PieceIndex(2), count: 9 }];
+        let message = StrategyMessage::Leaving { to: ClusterId(2), pieces };
+        mob.handle(StrategyEvent::Message { peer: C, message: &message }, &mut swarm);
+        assert!(!mob.leaving.contains(PieceIndex(2)));
+        mob.handle(StrategyEvent::Message { peer: LOCAL, message: &message }, &mut swarm);
+        assert!(
+            mob.leaving.contains(PieceIndex(2)) && !mob.leaving.contains(PieceIndex(9)),
+            "as far as pieces are known"
+        );
+    }
+}
