@@ -17,5 +17,5 @@ fn hardly_a_piece_leaves_the_root_s_cluster_twice() {
     // Two of the three links out are much slower than the third one: helpers take most of a slow cluster's part.
     let mean = (0..4).map(|seed| exports(preset::m2_slow(4), 200_000_000, seed)).sum::<f64>() / 4.0;
     println!("exports {mean:.4}");
-    assert!(mean <= 1.03, "{mean:.4} times the object left the root's cluster");
+    assert!(mean <= 1.021, "{mean:.4} times the object left the root's cluster");
 }
