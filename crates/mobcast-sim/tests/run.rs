@@ -43,7 +43,7 @@ fn the_quick_form_of_m2_comes_near_the_optimum_and_imports_once() {
     assert_eq!((fast.outcome, fast.case.instrument.as_str()), (RunOutcome::Complete, "sim-fluid"));
     assert!(fast.fraction > 0.8, "{}", fast.fraction);
     assert!((fast.optimum_mb_per_s - 10.0 * 1448.0 / 1500.0).abs() < 0.001, "{}", fast.optimum_mb_per_s);
-    assert_eq!(fast.binding, "on the way to B: A→B, A→C, A→D");
+    assert_eq!(fast.binding, "A→B + A→C + A→D");
     for run in &runs {
         assert_eq!(run.record.wan_copies.keys().collect::<Vec<_>>(), ["B", "C", "D"]);
         assert!(run.record.wan_copies.values().all(|copies| *copies <= 1.05), "{:?}", run.record.wan_copies);

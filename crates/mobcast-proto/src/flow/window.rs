@@ -3,13 +3,13 @@
 //! shortest round-trip time, as BBR's inflight does (Cardwell et al., ACM Queue 2016): while the window binds, each
 //! round trip doubles the measured rate and so the window; when the link binds, it settles.
 
-use crate::limits::{CHUNK_BYTES_MAX, CHUNK_TIME};
+use crate::limits::CHUNK_TIME;
 use crate::time::{Duration, Time, rate_bytes_per_s};
 
 /// Window of a fresh link, bytes: keeps it busy until its rate is known.
 const WINDOW_FIRST: u64 = 64 << 10;
-/// Added to two round trips: what scheduling, batching and disk reads of the peer may take. On top comes a chunk, because bytes
-/// are seen to arrive only when the chunk is complete that they are in.
+/// Added to two round trips: what scheduling, batching and disk reads of the peer may take. On top comes a chunk of a
+/// slow link, because bytes are seen to arrive only when the chunk is complete that they are in; a fast link has several under way.
 const SLACK: Duration = Duration::from_millis(10);
 /// Delivery-rate samples of which the largest counts.
 const SAMPLES: usize = 8;
@@ -105,7 +105,7 @@ impl Window {
             return WINDOW_FIRST;
         }
         let rate = self.rate_bytes_per_s();
-        let unseen = CHUNK_TIME.bytes_at(rate).min(u64::from(CHUNK_BYTES_MAX));
+        let unseen = CHUNK_TIME.bytes_at(rate).min(WINDOW_FIRST);
         (self.rtt_min().times(2) + SLACK).bytes_at(rate) + unseen
     }
 
