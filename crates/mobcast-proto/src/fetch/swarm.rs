@@ -325,6 +325,7 @@ impl Swarm {
         self.local_copies.clear();
         for peer in self.peers.values_mut() {
             peer.local = peer.cluster == self.standing.cluster;
+            peer.window.set_local(peer.local);
             for piece in peer.have.iter().filter(|_| peer.local) {
                 count_copy(&mut self.local_copies, piece);
             }

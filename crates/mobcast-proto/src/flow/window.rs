@@ -3,13 +3,17 @@
 //! shortest round-trip time, as BBR's inflight does (Cardwell et al., ACM Queue 2016): while the window binds, each
 //! round trip doubles the measured rate and so the window; when the link binds, it settles.
 
-use crate::limits::CHUNK_TIME;
+use crate::limits::{CHUNK_BYTES_MAX, CHUNK_TIME};
 use crate::time::{Duration, Time, rate_bytes_per_s};
 
 /// Window of a fresh link, bytes: keeps it busy until its rate is known.
 const WINDOW_FIRST: u64 = 64 << 10;
-/// Added to two round trips: what scheduling, batching and disk reads of the peer may take. On top comes a chunk of a
-/// slow link, because bytes are seen to arrive only when the chunk is complete that they are in; a fast link has several under way.
+/// At most so much more is asked for because of chunks that are on their way unseen, bytes: a fast link has several under way.
+const UNSEEN_MAX: u64 = WINDOW_FIRST;
+/// The same within a cluster, where it does no harm when shares change hands, and gives the peer a choice whom to serve first.
+const UNSEEN_LOCAL_MAX: u64 = CHUNK_BYTES_MAX as u64;
+/// Added to two round trips: what scheduling, batching and disk reads of the peer may take. On top comes a chunk:
+/// bytes are seen to arrive only when the chunk is complete that they are in.
 const SLACK: Duration = Duration::from_millis(10);
 /// Delivery-rate samples of which the largest counts.
 const SAMPLES: usize = 8;
@@ -28,6 +32,7 @@ pub struct RequestMark {
 /// The window of one link.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
+    local: bool,
     rtt_min: Option<Duration>,
     delivered: u64,
     outstanding: u64,
@@ -37,6 +42,11 @@ pub struct Window {
 }
 
 impl Window {
+    /// Whether the link leads to a peer of the same cluster.
+    pub fn set_local(&mut self, local: bool) {
+        self.local = local;
+    }
+
     /// A round-trip time was measured.
     pub fn handle_rtt(&mut self, rtt: Duration) {
         self.rtt_min = Some(self.rtt_min.map_or(rtt, |min| min.min(rtt)));
@@ -105,7 +115,7 @@ impl Window {
             return WINDOW_FIRST;
         }
         let rate = self.rate_bytes_per_s();
-        let unseen = CHUNK_TIME.bytes_at(rate).min(WINDOW_FIRST);
+        let unseen = CHUNK_TIME.bytes_at(rate).min(if self.local { UNSEEN_LOCAL_MAX } else { UNSEEN_MAX });
         (self.rtt_min().times(2) + SLACK).bytes_at(rate) + unseen
     }
 
