@@ -55,14 +55,12 @@ pub struct SwarmPeer {
 impl SwarmPeer {
     /// A peer of which nothing is known but where it stands.
     pub(super) fn new(node: NodeId, cluster: ClusterId, local: bool) -> SwarmPeer {
-        let mut window = Window::default();
-        window.set_local(local);
         SwarmPeer {
             node,
             cluster,
             local,
             have: HaveSet::new(),
-            window,
+            window: Window::default(),
             batches: 0,
             announced: HaveSet::new(),
             to_announce: BTreeSet::new(),

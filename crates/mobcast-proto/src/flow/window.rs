@@ -10,8 +10,9 @@ use crate::time::{Duration, Time, rate_bytes_per_s};
 const WINDOW_FIRST: u64 = 64 << 10;
 /// At most so much more is asked for because of chunks that are on their way unseen, bytes: a fast link has several under way.
 const UNSEEN_MAX: u64 = WINDOW_FIRST;
-/// The same within a cluster, where it does no harm when shares change hands, and gives the peer a choice whom to serve first.
-const UNSEEN_LOCAL_MAX: u64 = CHUNK_BYTES_MAX as u64;
+/// The same in a group of one cluster, where no share changes hands, and requests that wait give the peer a choice whom to serve
+/// first.
+const UNSEEN_ALONE_MAX: u64 = CHUNK_BYTES_MAX as u64;
 /// Added to two round trips: what scheduling, batching and disk reads of the peer may take. On top comes a chunk:
 /// bytes are seen to arrive only when the chunk is complete that they are in.
 const SLACK: Duration = Duration::from_millis(10);
@@ -32,7 +33,7 @@ pub struct RequestMark {
 /// The window of one link.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
-    local: bool,
+    alone: bool,
     rtt_min: Option<Duration>,
     delivered: u64,
     outstanding: u64,
@@ -42,9 +43,9 @@ pub struct Window {
 }
 
 impl Window {
-    /// Whether the link leads to a peer of the same cluster.
-    pub fn set_local(&mut self, local: bool) {
-        self.local = local;
+    /// Whether there is no other cluster.
+    pub fn set_alone(&mut self, alone: bool) {
+        self.alone = alone;
     }
 
     /// A round-trip time was measured.
@@ -115,7 +116,7 @@ impl Window {
             return WINDOW_FIRST;
         }
         let rate = self.rate_bytes_per_s();
-        let unseen = CHUNK_TIME.bytes_at(rate).min(if self.local { UNSEEN_LOCAL_MAX } else { UNSEEN_MAX });
+        let unseen = CHUNK_TIME.bytes_at(rate).min(if self.alone { UNSEEN_ALONE_MAX } else { UNSEEN_MAX });
         (self.rtt_min().times(2) + SLACK).bytes_at(rate) + unseen
     }
 
