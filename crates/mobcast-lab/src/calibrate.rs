@@ -216,7 +216,8 @@ impl Bench {
         let streams = Streams::start(self.node("A1"), self.node("B1"), 4)?;
         std::thread::sleep(FINDING);
         let alone = streams.rate_bytes_per_s(self.time);
-        let others = [("A2", "C1"), ("C2", "B2"), ("B1", "A1")];
+        // None of them the other way, where the acknowledgements of this one go and theirs would come.
+        let others = [("A2", "C1"), ("C2", "B2"), ("C1", "A2")];
         let others: Result<Vec<Streams>, LabError> =
             others.map(|(from, to)| Streams::start(self.node(from), self.node(to), 4)).into_iter().collect();
         let others = others?;

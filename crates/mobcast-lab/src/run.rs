@@ -254,12 +254,18 @@ impl Session {
                 rival::run(lab, run, rival, &build, &logs).await?
             }
         };
+        let (after, hub_cpu_seconds) = (Load::now(), lab.hub_pid().map_or(0.0, process::cpu_seconds) - hub_before);
+        let (busy, pressure) = after.since(&before);
+        // Ticks do not see what sleeps and wakes between them, as the hub does.
+        let nodes: f64 = attempt.nodes.iter().map(|node| node.usage.cpu_seconds).sum();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let known = 100.0 * (nodes + hub_cpu_seconds) / (cores * after.seconds_since(&before));
         let conditions = Conditions {
             date,
             machine: self.machine.clone(),
             versions: self.versions_of(run),
-            load: Load::now().since(&before),
-            hub_cpu_seconds: lab.hub_pid().map_or(0.0, process::cpu_seconds) - hub_before,
+            load: (busy.max(known), pressure),
+            hub_cpu_seconds,
             counts: lab.counts()?,
         };
         Ok(judge::record(lab.nodes(), run, &attempt, conditions))

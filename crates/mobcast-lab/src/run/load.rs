@@ -22,6 +22,11 @@ impl Load {
         }
     }
 
+    /// Seconds since `before`.
+    pub fn seconds_since(&self, before: &Load) -> f64 {
+        (self.at_ns - before.at_ns).max(1) as f64 / 1e9
+    }
+
     /// Percent of the processors that was busy since `before`, and of the time in which something waited for one.
     pub fn since(&self, before: &Load) -> (f64, f64) {
         let busy = (self.ticks.0 - before.ticks.0) as f64;
