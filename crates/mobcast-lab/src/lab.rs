@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use mobcast_topology::Topology;
@@ -85,7 +86,10 @@ pub fn obstacle() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("the lab makes network namespaces, which needs root: run it with sudo".into());
     }
-    let probe = format!("{}probe", prefix(&std::process::id().to_string()));
+    // Threads of one process may ask at the same time.
+    static PROBES: AtomicU32 = AtomicU32::new(0);
+    let number = PROBES.fetch_add(1, Ordering::Relaxed);
+    let probe = format!("{}probe{number}", prefix(&std::process::id().to_string()));
     if let Err(error) = ip(&format!("netns add {probe}")) {
         return Some(format!("no network namespace can be made here ({error}): the lab needs CAP_SYS_ADMIN"));
     }

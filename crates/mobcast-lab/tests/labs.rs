@@ -1,9 +1,10 @@
 //! The command `mobcast-lab` on this machine: networks made and removed, the quick form of the first experiment, and what
 //! becomes of programs that do not do what they should. Without root they say that they were skipped.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use mobcast_lab::report::read;
@@ -24,13 +25,19 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// True if there can be no lab here, which is said.
-fn skipped() -> bool {
-    let reason = mobcast_lab::lab::obstacle();
-    if let Some(reason) = &reason {
-        eprintln!("SKIPPED: {reason}");
+/// One test at a time: `down` removes what stays of others, too. None if there can be no lab here, which is said.
+fn alone() -> Option<MutexGuard<'static, ()>> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    match mobcast_lab::lab::obstacle() {
+        Some(reason) => {
+            // Not through the macro, whose words the test runner keeps to itself when a test passes.
+            let test = std::thread::current().name().unwrap_or_default().to_owned();
+            let _ = std::io::stderr().write_all(format!("SKIPPED {test}: {reason}\n").as_bytes());
+            None
+        }
+        None => Some(guard),
     }
-    reason.is_some()
 }
 
 /// The command mobcast, built from this checkout with the tests' own profile.
@@ -64,9 +71,7 @@ fn records(path: &Path) -> Vec<RunRecord> {
 
 #[test]
 fn the_first_experiment_delivers_everything_once_while_links_change() {
-    if skipped() {
-        return;
-    }
+    let Some(_guard) = alone() else { return };
     let directory = tempfile::tempdir().expect("a directory");
     let lines = directory.path().join("mob-1.jsonl");
     let program = mobcast().display().to_string();
@@ -101,9 +106,7 @@ fn the_first_experiment_delivers_everything_once_while_links_change() {
 
 #[test]
 fn a_lab_stays_until_it_is_taken_down() {
-    if skipped() {
-        return;
-    }
+    let Some(_guard) = alone() else { return };
     let name = format!("stay-{}", std::process::id());
     let topology = scenarios().join("topologies/das2.toml").display().to_string();
     let up = lab(&["up", &topology, "--name", &name]);
@@ -123,9 +126,7 @@ fn a_lab_stays_until_it_is_taken_down() {
 
 #[test]
 fn what_a_killed_run_leaves_is_removed_by_down() {
-    if skipped() {
-        return;
-    }
+    let Some(_guard) = alone() else { return };
     let directory = tempfile::tempdir().expect("a directory");
     let mut command = Command::new(env!("CARGO_BIN_EXE_mobcast-lab"));
     command.arg("run").arg(scenarios().join("experiments/mob-1.toml")).arg("--mobcast").arg(mobcast());
@@ -150,9 +151,7 @@ fn what_a_killed_run_leaves_is_removed_by_down() {
 
 #[test]
 fn a_program_that_fails_on_one_node_fails_its_run_alone() {
-    if skipped() {
-        return;
-    }
+    let Some(_guard) = alone() else { return };
     let directory = tempfile::tempdir().expect("a directory");
     let lines = directory.path().join("x.jsonl");
     let wrapper = directory.path().join("wrapper");
