@@ -39,7 +39,11 @@ fn up(args: &cli::UpArgs) -> Result<(), LabError> {
     let topology = TopologyFile::load(&args.topology)?.topology;
     let lab = Lab::build(&topology, &args.name, false)?;
     lab.begin(Links::new(&Scenario::steady(topology), args.seed))?;
-    println!("the lab {:?} is up; a command on a node: mobcast-lab exec --name {0} A1 -- ip address", lab.name());
+    println!(
+        "the lab {:?} is up; a command on a node: mobcast-lab exec --name {0} {1} -- ip address",
+        lab.name(),
+        lab.nodes()[0].name
+    );
     for node in lab.nodes() {
         println!("{}\t{}\t{}", node.name, node.cluster, node.address);
     }

@@ -112,12 +112,12 @@ fn a_lab_stays_until_it_is_taken_down() {
     let up = lab(&["up", &topology, "--name", &name]);
     assert!(up.status.success(), "{}", said(&up));
     assert_eq!(lab(&["up", &topology, "--name", &name]).status.code(), Some(2), "it is there already");
-    let route = lab(&["exec", "--name", &name, "A1", "ip", "-4", "route", "get", "10.100.2.1"]);
+    let route = lab(&["exec", "--name", &name, "Amsterdam1", "ip", "-4", "route", "get", "10.100.2.1"]);
     assert!(said(&route).contains("dev eth1 src 10.100.1.1"), "the second card goes to others: {}", said(&route));
-    let inside = lab(&["exec", "--name", &name, "A1", "--", "ip", "-4", "route", "get", "10.100.1.2"]);
+    let inside = lab(&["exec", "--name", &name, "Amsterdam1", "--", "ip", "-4", "route", "get", "10.100.1.2"]);
     assert!(said(&inside).contains("dev eth0"), "and the first to the own cluster: {}", said(&inside));
     assert_eq!(lab(&["exec", "--name", &name, "Z9", "true"]).status.code(), Some(2));
-    assert_eq!(lab(&["exec", "--name", &name, "B1", "sh", "-c", "exit 7"]).status.code(), Some(7));
+    assert_eq!(lab(&["exec", "--name", &name, "Delft1", "sh", "-c", "exit 7"]).status.code(), Some(7));
     let down = lab(&["down", "--name", &name]);
     assert!(down.status.success(), "{}", said(&down));
     assert_eq!(left(&name), [""; 0]);
