@@ -13,6 +13,9 @@ use mobcast_topology::record::{RunOutcome, RunRecord};
 /// Nothing here takes nearly as long, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// With this variable, tests that could not run for want of rights or programs fail.
+const REQUIRED: &str = "MOBCAST_REQUIRE_NETNS";
+
 fn scenarios() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
 }
@@ -31,6 +34,7 @@ fn alone() -> Option<MutexGuard<'static, ()>> {
     let guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     match mobcast_lab::lab::obstacle() {
         Some(reason) => {
+            assert!(std::env::var_os(REQUIRED).is_none(), "{REQUIRED} is set, but {reason}");
             // Not through the macro, whose words the test runner keeps to itself when a test passes.
             let test = std::thread::current().name().unwrap_or_default().to_owned();
             let _ = std::io::stderr().write_all(format!("SKIPPED {test}: {reason}\n").as_bytes());

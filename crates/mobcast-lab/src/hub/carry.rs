@@ -191,16 +191,7 @@ impl Hub {
     }
 
     fn counts(&self) -> Counts {
-        let links = self.switch.counters().map(|(from, to, counters)| LinkCounts {
-            from: from.0,
-            to: to.0,
-            bytes: counters.bytes,
-            packets: counters.packets,
-            unique_bytes: counters.unique_bytes,
-            repeated_bytes: counters.repeated_bytes,
-            lost_in_queue: counters.lost_in_queue,
-            lost_by_chance: counters.lost_by_chance,
-        });
+        let links = self.switch.counters().map(|(from, to, counters)| LinkCounts { from: from.0, to: to.0, counters });
         Counts { links: links.collect(), ..self.counts.clone() }
     }
 }

@@ -3,6 +3,8 @@
 use mobcast_topology::{Change, Cluster, ClusterIndex, LinkRef, QueueLimit, Scenario, Topology, WanLink};
 use serde::{Deserialize, Serialize};
 
+use super::switch::Counters;
+
 /// What the hub is asked.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request {
@@ -130,18 +132,16 @@ pub struct Counts {
     pub refused: u64,
 }
 
-/// One direction of a link. See [`super::switch::Counters`].
+/// One direction of the link between two clusters, which go by their numbers.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "they have the names of the counters")]
 pub struct LinkCounts {
+    /// The sending cluster.
     pub from: u32,
+    /// The receiving cluster.
     pub to: u32,
-    pub bytes: u64,
-    pub packets: u64,
-    pub unique_bytes: u64,
-    pub repeated_bytes: u64,
-    pub lost_in_queue: u64,
-    pub lost_by_chance: u64,
+    /// What it has carried.
+    #[serde(flatten)]
+    pub counters: Counters,
 }
 
 impl Counts {

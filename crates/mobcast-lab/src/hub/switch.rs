@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use mobcast_topology::{ClusterIndex, LinkRef, QueueLimit, Topology, WanLink};
+use serde::{Deserialize, Serialize};
 
 use super::packet::{Packet, Segment};
 use super::pipe::Pipe;
@@ -44,7 +45,7 @@ pub struct Delivery {
 }
 
 /// What one direction of a WAN link has carried.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Counters {
     /// IP bytes that left its queue.
     pub bytes: u64,

@@ -9,7 +9,8 @@ use mobcast_topology::{ClusterIndex, Topology};
 
 use super::phases::phases;
 use super::{Attempt, NodeOutcome};
-use crate::hub::control::Counts;
+use crate::hub::control::{Counts, LinkCounts};
+use crate::hub::switch::Counters;
 use crate::lab::LabNode;
 
 /// A run during which more of the processors was busy than this, in percent, is void.
@@ -104,17 +105,10 @@ fn name(topology: &Topology, cluster: u32) -> String {
     topology.clusters().get(ClusterIndex(cluster).as_usize()).map(|c| c.name.clone()).unwrap_or_default()
 }
 
-fn traffic(topology: &Topology, link: &crate::hub::control::LinkCounts) -> WanTraffic {
-    WanTraffic {
-        from: name(topology, link.from),
-        to: name(topology, link.to),
-        bytes: link.bytes,
-        packets: link.packets,
-        unique_bytes: link.unique_bytes,
-        repeated_bytes: link.repeated_bytes,
-        lost_in_queue: link.lost_in_queue,
-        lost_by_chance: link.lost_by_chance,
-    }
+fn traffic(topology: &Topology, link: &LinkCounts) -> WanTraffic {
+    let Counters { bytes, packets, unique_bytes, repeated_bytes, lost_in_queue, lost_by_chance } = link.counters;
+    let (from, to) = (name(topology, link.from), name(topology, link.to));
+    WanTraffic { from, to, bytes, packets, unique_bytes, repeated_bytes, lost_in_queue, lost_by_chance }
 }
 
 fn node_record(node: &LabNode, outcome: &NodeOutcome) -> NodeRecord {
@@ -142,7 +136,8 @@ fn wan_copies(
     let receiving = topology.indices().skip(1).filter(|c| topology.clusters()[c.as_usize()].nodes > 0);
     let copies = receiving.map(|cluster| {
         let name = name(topology, cluster.0);
-        let unique: u64 = counts.links.iter().filter(|link| link.to == cluster.0).map(|link| link.unique_bytes).sum();
+        let unique: u64 =
+            counts.links.iter().filter(|link| link.to == cluster.0).map(|link| link.counters.unique_bytes).sum();
         let own = nodes.iter().zip(&attempt.nodes).filter(|(node, _)| node.cluster == name);
         let overhead: u64 = own.map(|(_, outcome)| outcome.overhead_in_wan).sum();
         let payload = unique.saturating_sub(if reports { overhead } else { 0 });
