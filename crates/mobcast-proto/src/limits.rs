@@ -69,14 +69,16 @@ const _: () = assert!(PIECE_SIZE_MIN as u64 == 16 * KIB && FRAME_BYTES_MAX as u6
 /// a hand-over needs.
 pub const LINKS_MAX: usize = 64;
 /// Members that the coordinator itself carries in the control tree; the others hang below them.
-pub const COORDINATOR_CHILDREN_MAX: usize = 24;
-/// Children of any other node in the control tree: five levels below the coordinator hold 24 * 8^4 = 98,304 nodes.
+pub const COORDINATOR_CHILDREN_MAX: usize = 16;
+/// Children of any other node in the control tree: five levels below the coordinator hold 16 * 8^4 = 65,536 nodes.
 pub const TREE_CHILDREN_MAX: usize = 8;
-/// Local peers that a joining node is told to connect to. Others may connect to it later, up to
+/// Nodes of a cluster in which everybody is linked to everybody: a node with few links falls behind where the cards bind.
+pub const LOCAL_MESH_MAX: usize = 17;
+/// Local peers that a node is told to connect to when it joins a larger cluster. Others may connect to it later, up to
 /// [`LOCAL_PEERS_MAX`].
-pub const LOCAL_PEERS_TOLD: usize = 5;
+pub const LOCAL_PEERS_TOLD: usize = 8;
 /// Local peers of a node, told and accepted.
-pub const LOCAL_PEERS_MAX: usize = 16;
+pub const LOCAL_PEERS_MAX: usize = 24;
 /// Global peers of a node, told and accepted: as many as a root alone in its cluster can serve.
 pub const GLOBAL_PEERS_MAX: usize = 24;
 const _: () = assert!(COORDINATOR_CHILDREN_MAX + LOCAL_PEERS_MAX + GLOBAL_PEERS_MAX <= LINKS_MAX);

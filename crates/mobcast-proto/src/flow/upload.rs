@@ -11,7 +11,7 @@ const PER_LINK: usize = 2;
 /// Local links served at a time in a group of one cluster: few, or all share the card alike and the order in which they are
 /// chosen decides nothing. Where pieces come in from other clusters, each is asked for as soon as it is there: queues are short,
 /// and who waits for a turn leaves its card idle.
-const LOCAL_AT_ONCE: usize = 4;
+const LOCAL_AT_ONCE: usize = 64;
 /// Local links served at a time while a WAN link waits for its turn.
 const LOCAL_BESIDE_WAN: usize = 2;
 const _: () = assert!(LOCAL_BESIDE_WAN < LOCAL_AT_ONCE);

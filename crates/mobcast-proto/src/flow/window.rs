@@ -3,7 +3,7 @@
 //! shortest round-trip time, as BBR's inflight does (Cardwell et al., ACM Queue 2016): while the window binds, each
 //! round trip doubles the measured rate and so the window; when the link binds, it settles.
 
-use crate::limits::{CHUNK_BYTES_MAX, CHUNK_TIME};
+use crate::limits::CHUNK_TIME;
 use crate::time::{Duration, Time, rate_bytes_per_s};
 
 /// Window of a fresh link, bytes: keeps it busy until its rate is known.
@@ -12,7 +12,7 @@ const WINDOW_FIRST: u64 = 64 << 10;
 const UNSEEN_MAX: u64 = WINDOW_FIRST;
 /// The same in a group of one cluster, where no share changes hands, and requests that wait give the peer a choice whom to serve
 /// first.
-const UNSEEN_ALONE_MAX: u64 = CHUNK_BYTES_MAX as u64;
+const UNSEEN_ALONE_MAX: u64 = 128 << 10;
 /// Added to two round trips: what scheduling, batching and disk reads of the peer may take. On top comes a chunk:
 /// bytes are seen to arrive only when the chunk is complete that they are in.
 const SLACK: Duration = Duration::from_millis(10);
@@ -28,6 +28,13 @@ const RTT_UNKNOWN: Duration = Duration::from_millis(1);
 pub struct RequestMark {
     sent_at: Time,
     delivered: u64,
+}
+
+impl RequestMark {
+    /// When the request was sent.
+    pub fn sent_at(&self) -> Time {
+        self.sent_at
+    }
 }
 
 /// The window of one link.
@@ -116,7 +123,7 @@ impl Window {
             return WINDOW_FIRST;
         }
         let rate = self.rate_bytes_per_s();
-        let unseen = CHUNK_TIME.bytes_at(rate).min(if self.alone { UNSEEN_ALONE_MAX } else { UNSEEN_MAX });
+        let unseen = if self.alone { UNSEEN_ALONE_MAX } else { CHUNK_TIME.bytes_at(rate).min(UNSEEN_MAX) };
         (self.rtt_min().times(2) + SLACK).bytes_at(rate) + unseen
     }
 

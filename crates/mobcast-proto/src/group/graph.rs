@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::limits::{
-    COORDINATOR_CHILDREN_MAX, GLOBAL_PEERS_MAX, GLOBAL_PEERS_TOLD, LOCAL_PEERS_MAX, LOCAL_PEERS_TOLD, TREE_CHILDREN_MAX,
+    COORDINATOR_CHILDREN_MAX, GLOBAL_PEERS_MAX, GLOBAL_PEERS_TOLD, LOCAL_MESH_MAX, LOCAL_PEERS_MAX, LOCAL_PEERS_TOLD,
+    TREE_CHILDREN_MAX,
 };
 use crate::random::Random;
 use crate::units::{ClusterId, NodeId};
@@ -185,14 +186,16 @@ impl Graph {
             && !self.path_from_top(parent).contains(&node)
     }
 
-    /// Gives `node` random peers of its own cluster until it has [`LOCAL_PEERS_TOLD`] of them; true if it got any.
+    /// Gives `node` all members of its own cluster as peers, or in a cluster of over [`LOCAL_MESH_MAX`] random ones until it
+    /// has [`LOCAL_PEERS_TOLD`] of them; true if it got any.
     ///
     /// Those that dial it count, so that the first of a cluster, whom all later ones may choose, dials nobody.
     pub fn connect_local(&mut self, node: NodeId, members: &[NodeId], random: &mut Random) -> bool {
-        let wanted = LOCAL_PEERS_TOLD.saturating_sub(self.degree(node, true));
+        let mesh = members.len() <= LOCAL_MESH_MAX;
+        let wanted = if mesh { members.len() } else { LOCAL_PEERS_TOLD }.saturating_sub(self.degree(node, true));
         let mut missing = wanted;
         let mut tries = 0;
-        while missing > 0 && tries < TRIES && members.len() > LOCAL_PEERS_TOLD {
+        while missing > 0 && tries < TRIES && !mesh {
             tries += 1;
             let peer = members[random.below(members.len())];
             if self.can_link(node, peer, LOCAL_PEERS_MAX) {

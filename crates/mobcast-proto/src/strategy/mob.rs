@@ -18,7 +18,6 @@ use crate::content::have::{HaveSet, RUNS_PER_FRAME, Run, runs_of};
 use crate::content::slots::{SlotSet, slot_of};
 use crate::fetch::open::OpenPiece;
 use crate::fetch::swarm::Swarm;
-use crate::limits::SLOTS;
 use crate::random::mix2;
 use crate::strategy::message::StrategyMessage;
 use crate::strategy::{Strategy, StrategyEvent};
@@ -26,9 +25,11 @@ use crate::time::{Duration, Time};
 use crate::units::{ClusterId, LinkId, PieceIndex};
 
 use leaving::Leaving;
+use root_shares::RootShares;
 
 mod asking;
 mod leaving;
+mod root_shares;
 mod steal;
 
 /// A newcomer to a cluster waits this long for its peers to say what of its share they are importing already.
@@ -58,6 +59,8 @@ pub struct Mob {
     backlogs: BTreeMap<LinkId, (u32, u64)>,
     /// The part of the object that the root wants this node to fetch from it first.
     root_share: Option<(LinkId, SlotSet)>,
+    /// At the root: what each of its local peers is to fetch from it first.
+    root_shares: RootShares,
     stealing: Option<(LinkId, Time)>,
     backlog_told: Option<(u32, u64)>,
     last_news: Time,
@@ -86,6 +89,7 @@ impl Strategy for Mob {
             StrategyEvent::Have { peer, pieces } => self.peer_has(swarm, peer, pieces),
             StrategyEvent::PiecesKnown(run) => {
                 run.pieces().for_each(|piece| self.consider(swarm, piece));
+                self.root_share_grows(swarm, run);
                 self.fill_all(swarm);
             }
             StrategyEvent::PieceStored(piece) => self.stored(swarm, piece),
@@ -102,7 +106,13 @@ impl Strategy for Mob {
                 self.consider(swarm, piece);
                 self.fill_all(swarm);
             }
-            StrategyEvent::PieceWanted { peer, piece } => self.piece_wanted(swarm, peer, piece),
+            StrategyEvent::PieceWanted { peer, piece } => {
+                if is_wan(swarm, peer) {
+                    self.piece_wanted(swarm, peer, piece);
+                } else if swarm.standing.node == swarm.id.root {
+                    self.local_peer_wants(swarm, peer, piece);
+                }
+            }
             StrategyEvent::LinkMeasured(peer) => self.fill(swarm, peer),
             StrategyEvent::Message { peer, message } => self.message(swarm, peer, message),
             StrategyEvent::Timeout => {
@@ -372,19 +382,6 @@ impl Mob {
         let mut pieces = self.stolen.runs();
         pieces.truncate(RUNS_PER_FRAME);
         swarm.tell(peer, StrategyMessage::Interest { slots, pieces });
-    }
-
-    /// The root has its local peers fetch different parts from it, so that each part leaves it once first.
-    fn divide_among_local_peers(&self, swarm: &mut Swarm) {
-        if swarm.standing.node != swarm.id.root {
-            return;
-        }
-        let peers: Vec<LinkId> = swarm.peers().filter(|(_, p)| p.local).map(|(link, _)| link).collect();
-        for (i, &peer) in peers.iter().enumerate() {
-            let mut slots = SlotSet::none();
-            (i..SLOTS).step_by(peers.len()).for_each(|slot| slots.insert(slot));
-            swarm.tell(peer, StrategyMessage::Share { slots });
-        }
     }
 
     /// How many clusters come before `own` in the order in which they may import a piece from the root's cluster: zero

@@ -135,7 +135,7 @@ impl Mob {
     /// Takes a piece over from a source that would need much longer. From a local peer the piece may come twice; a
     /// source in another cluster is asked only for the rest, after the first one was told to stop.
     fn take_over(&mut self, swarm: &mut Swarm, link: LinkId, local: bool) -> bool {
-        if !local && !self.todo.is_empty() {
+        if if local { swarm.has_unasked() } else { !self.todo.is_empty() } {
             return false;
         }
         let Some(peer) = swarm.peer(link) else { return false };

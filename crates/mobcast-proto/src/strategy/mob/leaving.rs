@@ -28,7 +28,7 @@ impl Leaving {
 }
 
 impl Mob {
-    /// A peer asks this node for a piece.
+    /// A peer in another cluster asks this node for a piece.
     pub(super) fn piece_wanted(&mut self, swarm: &mut Swarm, link: LinkId, piece: PieceIndex) {
         let Some(to) = swarm.peer(link).filter(|p| !p.local && swarm.in_root_cluster()).map(|p| p.cluster) else {
             return;

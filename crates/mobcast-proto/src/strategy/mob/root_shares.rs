@@ -1,0 +1,192 @@
+//! What the root's local peers fetch from it: each its own part of the object, so that each piece leaves the root once before
+//! any leaves it twice. Links are not alike, and change: whoever is nearly through with its part takes over half of the
+//! largest rest. Without that the fast ones would choose among the same few pieces near the end, each before it can know of the others.
+
+use std::collections::BTreeMap;
+
+use crate::content::have::{HaveSet, Run};
+use crate::content::slots::{SlotSet, slot_of};
+use crate::fetch::swarm::Swarm;
+use crate::limits::SLOTS;
+use crate::strategy::message::StrategyMessage;
+use crate::time::{Duration, Time};
+use crate::units::{LinkId, PieceIndex};
+
+use super::Mob;
+
+/// A part changes hands at most so often: the root looks at all pieces for it.
+const MOVE_INTERVAL: Duration = Duration::from_millis(5);
+/// Whoever has no more left than this of its part to ask for is given more, so that it never needs to ask for another's.
+const LOW: u32 = 4;
+
+/// The parts, as the root keeps them.
+#[derive(Default)]
+pub(super) struct RootShares {
+    of: BTreeMap<LinkId, Part>,
+    /// What has been asked for by any of them.
+    asked: HaveSet,
+    /// When a part may change hands again.
+    next_move: Time,
+}
+
+/// What one peer is to fetch.
+#[derive(Default)]
+struct Part {
+    slots: SlotSet,
+    /// Pieces of it that nobody has asked for.
+    left: u32,
+}
+
+impl Mob {
+    /// The root has its local peers fetch different parts from it.
+    pub(super) fn divide_among_local_peers(&mut self, swarm: &mut Swarm) {
+        if swarm.standing.node != swarm.id.root {
+            return;
+        }
+        let peers: Vec<LinkId> = swarm.peers().filter(|(_, p)| p.local).map(|(link, _)| link).collect();
+        self.root_shares.of.clear();
+        for (i, &peer) in peers.iter().enumerate() {
+            let mut slots = SlotSet::none();
+            (i..SLOTS).step_by(peers.len()).for_each(|slot| slots.insert(slot));
+            self.root_shares.of.insert(peer, Part { slots, left: 0 });
+            self.tell_root_share(swarm, peer);
+        }
+        let unasked = self.root_shares.unasked(swarm);
+        self.root_shares.of.values_mut().for_each(|part| part.count(&unasked));
+    }
+
+    /// More pieces are known.
+    pub(super) fn root_share_grows(&mut self, swarm: &Swarm, pieces: Run) {
+        for piece in pieces.pieces() {
+            let owner = self.root_shares.owner_mut(slot_of(swarm.id, piece));
+            owner.into_iter().for_each(|part| part.left += 1);
+        }
+    }
+
+    /// A local peer asks the root for a piece: when little of its part is left, it gets half of the largest rest.
+    pub(super) fn local_peer_wants(&mut self, swarm: &mut Swarm, peer: LinkId, piece: PieceIndex) {
+        let shares = &mut self.root_shares;
+        if shares.asked.insert(piece) {
+            let owner = shares.owner_mut(slot_of(swarm.id, piece));
+            owner.into_iter().for_each(|part| part.left = part.left.saturating_sub(1));
+        }
+        if shares.of.get(&peer).is_none_or(|part| part.left > LOW) || swarm.now() < shares.next_move {
+            return;
+        }
+        let Some((left, from)) = shares.of.iter().map(|(&link, part)| (part.left, link)).max() else { return };
+        if left <= 2 * LOW {
+            return;
+        }
+        shares.next_move = swarm.now() + MOVE_INTERVAL;
+        let unasked = shares.unasked(swarm);
+        let giver = shares.of.get_mut(&from).expect("chosen among them");
+        let mut taken = SlotSet::none();
+        let mut count = 0;
+        for slot in giver.slots.iter().filter(|&slot| unasked[slot] > 0) {
+            if count + unasked[slot] <= left / 2 {
+                count += unasked[slot];
+                taken.insert(slot);
+            }
+        }
+        taken.iter().for_each(|slot| giver.slots.remove(slot));
+        giver.count(&unasked);
+        let taker = shares.of.get_mut(&peer).expect("looked at above");
+        taker.slots.union(&taken);
+        taker.count(&unasked);
+        if count > 0 {
+            self.tell_root_share(swarm, from);
+            self.tell_root_share(swarm, peer);
+        }
+    }
+
+    fn tell_root_share(&self, swarm: &mut Swarm, peer: LinkId) {
+        let slots = self.root_shares.of[&peer].slots.clone();
+        swarm.tell(peer, StrategyMessage::Share { slots });
+    }
+}
+
+impl RootShares {
+    /// The part that a slot belongs to.
+    fn owner_mut(&mut self, slot: usize) -> Option<&mut Part> {
+        self.of.values_mut().find(|part| part.slots.contains(slot))
+    }
+
+    /// Known pieces of each slot that nobody has asked for.
+    fn unasked(&self, swarm: &Swarm) -> Vec<u32> {
+        let mut unasked = vec![0; SLOTS];
+        let pieces = (0..swarm.known()).map(PieceIndex).filter(|&piece| !self.asked.contains(piece));
+        pieces.for_each(|piece| unasked[slot_of(swarm.id, piece)] += 1);
+        unasked
+    }
+}
+
+impl Part {
+    fn count(&mut self, unasked: &[u32]) {
+        self.left = self.slots.iter().map(|slot| unasked[slot]).sum();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::Output;
+    use crate::strategy::{Strategy, StrategyEvent};
+    use crate::units::{BroadcastId, ClusterId, NodeId};
+    use crate::wire::Frame;
+
+    const PEERS: [LinkId; 2] = [LinkId(1), LinkId(2)];
+
+    /// The root of 400 pieces, with two local peers.
+    fn root() -> (Mob, Swarm) {
+        let mut swarm = Swarm::new(BroadcastId::default(), 16 << 10, 0, None, 1);
+        swarm.standing.node = swarm.id.root;
+        swarm.standing.root_cluster = Some(ClusterId(0));
+        swarm.add_known(400, 1, None);
+        swarm.set_now(Time(1));
+        let mut mob = Mob::default();
+        for link in PEERS {
+            swarm.add_peer(link, NodeId(link.0), ClusterId(0));
+            mob.handle(StrategyEvent::PeerUp(link), &mut swarm);
+        }
+        (mob, swarm)
+    }
+
+    /// The last part that each peer was told.
+    fn told(swarm: &mut Swarm) -> BTreeMap<LinkId, SlotSet> {
+        let share = |output| match output {
+            Output::Send { link, frame: Frame::Strategy { message: StrategyMessage::Share { slots }, .. } } => {
+                Some((link, slots))
+            }
+            _ => None,
+        };
+        swarm.take_outputs().filter_map(share).collect()
+    }
+
+    fn want(mob: &mut Mob, swarm: &mut Swarm, peer: LinkId, piece: PieceIndex) {
+        swarm.set_now(swarm.now() + MOVE_INTERVAL);
+        mob.handle(StrategyEvent::PieceWanted { peer, piece }, swarm);
+    }
+
+    #[test]
+    fn who_is_nearly_through_takes_over_half_of_the_rest_of_another() {
+        let (mut mob, mut swarm) = root();
+        let parts = told(&mut swarm);
+        let pieces = |slots: &SlotSet| {
+            (0..400).map(PieceIndex).filter(|&p| slots.contains(slot_of(BroadcastId::default(), p))).collect::<Vec<_>>()
+        };
+        let (own, others) = (pieces(&parts[&PEERS[0]]), pieces(&parts[&PEERS[1]]));
+        assert_eq!(own.len() + others.len(), 400);
+        let enough = own.len() - LOW as usize - 1;
+        for &piece in &own[..enough] {
+            want(&mut mob, &mut swarm, PEERS[0], piece);
+        }
+        assert!(told(&mut swarm).is_empty(), "each keeps to its part");
+        want(&mut mob, &mut swarm, PEERS[0], own[enough]);
+        let parts = told(&mut swarm);
+        let (now_own, kept) = (pieces(&parts[&PEERS[0]]), pieces(&parts[&PEERS[1]]));
+        assert!((now_own.len() - own.len()).abs_diff(others.len() / 2) <= 2, "half of it");
+        assert!(now_own.iter().all(|piece| !kept.contains(piece)));
+        want(&mut mob, &mut swarm, PEERS[0], own[enough + 1]);
+        assert!(told(&mut swarm).is_empty(), "there is enough again");
+    }
+}
