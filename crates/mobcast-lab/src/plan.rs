@@ -27,6 +27,12 @@ const PACKET_BYTES: u64 = 1_500;
 const BURST_NS: u64 = 2_000_000;
 /// …and a switch holds so much for a port.
 const PORT_QUEUE_BYTES: u64 = 512_000;
+/// Queues of a node's own card, which are served by turns: a packet's last address number tells which is its. Linux does the
+/// same by flow, in `fq_codel` and `fq`, one of which is the default nearly everywhere. With a single queue a flow's part
+/// would be what it holds of the queue, and TCP keeps it at that (small queues, `tcp_limit_output_bytes`).
+const QUEUES: u64 = 16;
+/// What such a queue holds.
+const QUEUE_BYTES: u64 = 128_000;
 /// Bytes of a packet that is many, at most and at least.
 const LARGE_PACKET_BYTES: std::ops::RangeInclusive<u64> = 3_000..=65_536;
 
@@ -144,9 +150,9 @@ impl LabPlan {
         }
         let _ = writeln!(lines, "address add {}/24 brd + dev {}", address(routed.1, cluster, SWITCH), routed.0);
         for number in &numbers {
-            shape(&mut lines, &mut shaping, &format!("lan{number}"), spec.nic_in_bytes_per_s);
+            shape(&mut lines, &mut shaping, &format!("lan{number}"), Queueing::Single, spec.nic_in_bytes_per_s);
             if let Some(WanNic { in_bytes_per_s, .. }) = spec.wan_nic {
-                shape(&mut lines, &mut shaping, &format!("wan{number}"), in_bytes_per_s);
+                shape(&mut lines, &mut shaping, &format!("wan{number}"), Queueing::Single, in_bytes_per_s);
                 let (to, via) = (address(NETWORK, cluster, *number), address(WAN_NETWORK, cluster, *number));
                 let _ = writeln!(lines, "route add {to}/32 via {via} dev wan");
             }
@@ -162,11 +168,11 @@ impl LabPlan {
         let (mut lines, mut shaping) = ("link set lo up\nlink set eth0 up\n".to_owned(), String::new());
         let number = node.address.octets()[3];
         let _ = writeln!(lines, "address add {}/24 brd + dev eth0", node.address);
-        shape(&mut lines, &mut shaping, "eth0", spec.nic_out_bytes_per_s);
+        shape(&mut lines, &mut shaping, "eth0", Queueing::Fair, spec.nic_out_bytes_per_s);
         if let Some(WanNic { out_bytes_per_s, .. }) = spec.wan_nic {
             let wan = address(WAN_NETWORK, node.cluster, number);
             let _ = writeln!(lines, "link set eth1 up\naddress add {wan}/24 dev eth1");
-            shape(&mut lines, &mut shaping, "eth1", out_bytes_per_s);
+            shape(&mut lines, &mut shaping, "eth1", Queueing::Fair, out_bytes_per_s);
             let via = address(WAN_NETWORK, node.cluster, SWITCH);
             let _ = writeln!(lines, "route add default via {via} dev eth1 src {}", node.address);
         } else {
@@ -182,19 +188,46 @@ fn address(network: u8, cluster: ClusterIndex, number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, network, cluster.0 as u8 + 1, number)
 }
 
+/// How packets wait for a device.
+enum Queueing {
+    /// All in one queue, as in a switch.
+    Single,
+    /// In [`QUEUES`] queues, as in a host.
+    Fair,
+}
+
 /// Lines that limit what a device sends. Packets that are many are made no longer than what the card sends in a moment.
-fn shape(ip: &mut String, tc: &mut String, device: &str, rate_bytes_per_s: Option<u64>) {
+fn shape(ip: &mut String, tc: &mut String, device: &str, queueing: Queueing, rate_bytes_per_s: Option<u64>) {
     let Some(rate) = rate_bytes_per_s else { return };
     let frames = rate * FRAME_BYTES / PACKET_BYTES;
     let in_a_moment = frames * BURST_NS / 1_000_000_000;
     let large = in_a_moment.clamp(*LARGE_PACKET_BYTES.start(), *LARGE_PACKET_BYTES.end());
     let burst = in_a_moment.max(2 * FRAME_BYTES);
     let _ = writeln!(ip, "link set {device} gso_max_size {large}");
-    let _ = writeln!(tc, "qdisc add dev {device} root handle 1: htb default 1");
+    let _ = writeln!(tc, "qdisc add dev {device} root handle 1: htb default 10");
     let bits = 8 * frames;
-    let _ =
-        writeln!(tc, "class add dev {device} parent 1: classid 1:1 htb rate {bits}bit burst {burst} cburst {burst}");
-    let _ = writeln!(tc, "qdisc add dev {device} parent 1:1 bfifo limit {PORT_QUEUE_BYTES}");
+    let class = |parent: &str, id: &str, bits: u64| {
+        format!("class add dev {device} parent {parent} classid {id} htb rate {bits}bit")
+    };
+    let _ = writeln!(tc, "{} burst {burst} cburst {burst}", class("1:", "1:1", bits));
+    match queueing {
+        Queueing::Single => {
+            let _ = writeln!(tc, "{} burst {burst} cburst {burst}", class("1:1", "1:10", bits));
+            let _ = writeln!(tc, "qdisc add dev {device} parent 1:10 bfifo limit {PORT_QUEUE_BYTES}");
+        }
+        Queueing::Fair => {
+            let turn = large.max(FRAME_BYTES);
+            for queue in 0..QUEUES {
+                let id = format!("1:{:x}", 0x10 + queue);
+                let class = class("1:1", &id, bits / QUEUES);
+                let _ = writeln!(tc, "{class} ceil {bits}bit burst {burst} cburst {burst} quantum {turn}");
+                let _ = writeln!(tc, "qdisc add dev {device} parent {id} bfifo limit {QUEUE_BYTES}");
+                let last_bits = format!("match u32 {queue:#x} {:#x} at 16", QUEUES - 1);
+                let _ =
+                    writeln!(tc, "filter add dev {device} parent 1: protocol ip prio 1 u32 {last_bits} flowid {id}");
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -235,7 +268,7 @@ mod tests {
         let out = lines_of(&plan, "tc", "mobcast-lab-x-A2");
         assert!(out.contains("htb rate 100933328bit burst 25233 cburst 25233"), "{out}");
         let into = lines_of(&plan, "tc", "mobcast-lab-x-switch-A");
-        assert_eq!(into.matches("htb rate").count(), 2, "{into}");
+        assert_eq!(into.matches("htb rate").count(), 4, "{into}");
     }
 
     #[test]

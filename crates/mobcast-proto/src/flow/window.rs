@@ -12,7 +12,7 @@ const WINDOW_FIRST: u64 = 64 << 10;
 const UNSEEN_MAX: u64 = WINDOW_FIRST;
 /// The same in a group of one cluster, where no share changes hands, and requests that wait give the peer a choice whom to serve
 /// first.
-const UNSEEN_ALONE_MAX: u64 = 128 << 10;
+const UNSEEN_ALONE_MAX: u64 = 96 << 10;
 /// Added to two round trips: what scheduling, batching and disk reads of the peer may take. On top comes a chunk:
 /// bytes are seen to arrive only when the chunk is complete that they are in.
 const SLACK: Duration = Duration::from_millis(10);
