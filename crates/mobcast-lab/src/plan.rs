@@ -118,9 +118,12 @@ impl LabPlan {
             let wan_nic = topology.clusters()[node.cluster.as_usize()].wan_nic;
             for (port, device) in [("lan", "eth0"), ("wan", "eth1")].iter().take(1 + usize::from(wan_nic.is_some())) {
                 let namespace = &node.namespace;
+                let network = if *port == "lan" { NETWORK } else { WAN_NETWORK };
+                let hardware = hardware_address(address(network, node.cluster, number));
                 let _ = writeln!(
                     made,
-                    "link add {port}{number} netns {switch} type veth peer name {device} netns {namespace}"
+                    "link add {port}{number} netns {switch} type veth \
+                     peer name {device} address {hardware} netns {namespace}"
                 );
             }
         }
@@ -142,13 +145,16 @@ impl LabPlan {
             if spec.wan_nic.is_some() { &[("lan", NETWORK), ("wan", WAN_NETWORK)] } else { &[("lan", NETWORK)] };
         let (mut lines, mut shaping) = ("link set lo up\n".to_owned(), String::new());
         let routed = bridges[bridges.len() - 1];
-        for (name, _) in bridges {
-            let _ = writeln!(lines, "link add {name} type bridge mcast_snooping 0\nlink set {name} up");
+        for (name, network) in bridges {
+            let hardware = hardware_address(address(*network, cluster, SWITCH));
+            let _ =
+                writeln!(lines, "link add {name} address {hardware} type bridge mcast_snooping 0\nlink set {name} up");
             for number in &numbers {
                 let _ = writeln!(lines, "link set {name}{number} master {name} up");
             }
         }
         let _ = writeln!(lines, "address add {}/24 brd + dev {}", address(routed.1, cluster, SWITCH), routed.0);
+        numbers.iter().for_each(|&number| neighbour(&mut lines, routed.0, address(routed.1, cluster, number)));
         for number in &numbers {
             shape(&mut lines, &mut shaping, &format!("lan{number}"), Queueing::Single, spec.nic_in_bytes_per_s);
             if let Some(WanNic { in_bytes_per_s, .. }) = spec.wan_nic {
@@ -168,15 +174,20 @@ impl LabPlan {
         let (mut lines, mut shaping) = ("link set lo up\nlink set eth0 up\n".to_owned(), String::new());
         let number = node.address.octets()[3];
         let _ = writeln!(lines, "address add {}/24 brd + dev eth0", node.address);
+        let others = self.nodes.iter().filter(|other| other.cluster == node.cluster && *other != node);
+        others.for_each(|other| neighbour(&mut lines, "eth0", other.address));
         shape(&mut lines, &mut shaping, "eth0", Queueing::Fair, spec.nic_out_bytes_per_s);
         if let Some(WanNic { out_bytes_per_s, .. }) = spec.wan_nic {
             let wan = address(WAN_NETWORK, node.cluster, number);
             let _ = writeln!(lines, "link set eth1 up\naddress add {wan}/24 dev eth1");
             shape(&mut lines, &mut shaping, "eth1", Queueing::Fair, out_bytes_per_s);
             let via = address(WAN_NETWORK, node.cluster, SWITCH);
+            neighbour(&mut lines, "eth1", via);
             let _ = writeln!(lines, "route add default via {via} dev eth1 src {}", node.address);
         } else {
-            let _ = writeln!(lines, "route add default via {} dev eth0", address(NETWORK, node.cluster, SWITCH));
+            let via = address(NETWORK, node.cluster, SWITCH);
+            neighbour(&mut lines, "eth0", via);
+            let _ = writeln!(lines, "route add default via {via} dev eth0");
         }
         lines.push_str("route add 224.0.0.0/4 dev eth0\n");
         self.before_hub.push(("ip", Some(node.namespace.clone()), lines));
@@ -186,6 +197,19 @@ impl LabPlan {
 
 fn address(network: u8, cluster: ClusterIndex, number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, network, cluster.0 as u8 + 1, number)
+}
+
+/// The hardware address that goes with an address.
+fn hardware_address(address: Ipv4Addr) -> String {
+    let [_, network, cluster, number] = address.octets();
+    format!("02:6d:{network:02x}:00:{cluster:02x}:{number:02x}")
+}
+
+/// A line that makes a neighbour known for good. The kernel looks few of them up for the whole machine: 1,024 by default,
+/// which four clusters of 16 nodes exceed, and then packets are dropped.
+fn neighbour(ip: &mut String, device: &str, neighbour: Ipv4Addr) {
+    let hardware = hardware_address(neighbour);
+    let _ = writeln!(ip, "neighbour add {neighbour} lladdr {hardware} nud permanent dev {device}");
 }
 
 /// How packets wait for a device.

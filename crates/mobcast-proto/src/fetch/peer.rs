@@ -9,10 +9,12 @@ use crate::limits::HAVE_INTERVAL;
 use crate::time::{Duration, Time};
 use crate::units::{ClusterId, NodeId, PieceIndex};
 
-/// A few have-messages wait this long for company: a frame costs both ends more than the pieces in it.
+/// A few have-messages wait this long for company: a frame costs both ends more than the pieces in it…
 const HAVE_PATIENCE: Duration = HAVE_INTERVAL.times(3);
+/// …and at least this long for each peer that is told: a node does not send more than 200 such frames a second.
+const HAVE_PATIENCE_PER_PEER: Duration = Duration::from_millis(5);
 /// As many as this have company enough, and go after [`HAVE_INTERVAL`].
-const HAVE_COMPANY: usize = 8;
+const HAVE_COMPANY: usize = 16;
 
 /// Where a node stands in the group, as far as a strategy needs it.
 #[derive(Clone, Debug, Default)]
@@ -73,8 +75,10 @@ impl SwarmPeer {
         !self.to_announce.is_empty() || (batches > self.batches_announced && batches > self.batches)
     }
 
-    pub(super) fn flush_due(&self, now: Time) -> Time {
-        let interval = if self.to_announce.len() >= HAVE_COMPANY { HAVE_INTERVAL } else { HAVE_PATIENCE };
+    /// When to tell this peer, one of `peers`, what is new.
+    pub(super) fn flush_due(&self, now: Time, peers: usize) -> Time {
+        let patience = HAVE_PATIENCE.max(HAVE_PATIENCE_PER_PEER.times(peers as u64));
+        let interval = if self.to_announce.len() >= HAVE_COMPANY { HAVE_INTERVAL } else { patience };
         self.flushed_at.map_or(now, |at| (at + interval).max(now))
     }
 }

@@ -249,13 +249,13 @@ impl Swarm {
 
     /// Tells a peer that this node has a piece, together with others.
     pub fn announce(&mut self, link: LinkId, piece: PieceIndex) {
-        let now = self.now;
+        let (now, peers) = (self.now, self.peers.len());
         let Some(peer) = self.peers.get_mut(&link) else { return };
         if peer.have.contains(piece) || peer.announced.contains(piece) {
             return;
         }
         peer.to_announce.insert(piece);
-        let due = peer.flush_due(now);
+        let due = peer.flush_due(now, peers);
         self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
     }
 
@@ -319,7 +319,7 @@ impl Swarm {
     pub(crate) fn set_standing(&mut self, standing: Standing) {
         let moved = self.standing.cluster != standing.cluster;
         self.standing = standing;
-        self.peers.values_mut().for_each(|peer| peer.window.set_alone(self.standing.clusters.len() == 1));
+        self.peers.values_mut().for_each(|peer| peer.window.set_alone(peer.local));
         if !moved {
             return;
         }
@@ -334,7 +334,7 @@ impl Swarm {
 
     pub(crate) fn add_peer(&mut self, link: LinkId, node: NodeId, cluster: ClusterId) {
         let mut peer = SwarmPeer::new(node, cluster, cluster == self.standing.cluster);
-        peer.window.set_alone(self.standing.clusters.len() == 1);
+        peer.window.set_alone(peer.local);
         self.peers.insert(link, peer);
     }
 
@@ -468,12 +468,12 @@ impl Swarm {
             return;
         }
         self.flush_at = None;
-        let (now, id, batches) = (self.now, self.id, self.batches);
+        let (now, id, batches, peers) = (self.now, self.id, self.batches, self.peers.len());
         for (&link, peer) in &mut self.peers {
             if !peer.has_news(batches) {
                 continue;
             }
-            let due = peer.flush_due(now);
+            let due = peer.flush_due(now, peers);
             if due > now {
                 self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
                 continue;
@@ -496,8 +496,8 @@ impl Swarm {
 
     /// Lets peers know how many manifest batches there are.
     pub(crate) fn announce_batches(&mut self) {
-        let (now, batches) = (self.now, self.batches);
-        let due = self.peers.values().filter(|p| p.has_news(batches)).map(|p| p.flush_due(now)).min();
+        let (now, batches, peers) = (self.now, self.batches, self.peers.len());
+        let due = self.peers.values().filter(|p| p.has_news(batches)).map(|p| p.flush_due(now, peers)).min();
         if let Some(due) = due {
             self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
         }

@@ -13,7 +13,7 @@ const PER_LINK: usize = 2;
 /// and who waits for a turn leaves its card idle.
 const LOCAL_AT_ONCE: usize = 64;
 /// Local links served at a time while a WAN link waits for its turn.
-const LOCAL_BESIDE_WAN: usize = 2;
+const LOCAL_BESIDE_WAN: usize = 63;
 const _: () = assert!(LOCAL_BESIDE_WAN < LOCAL_AT_ONCE);
 /// Requests that a peer may have waiting: the open pieces of a node at the smallest piece size.
 const WAITING_MAX: usize = 3_072;
