@@ -319,13 +319,13 @@ impl Swarm {
     pub(crate) fn set_standing(&mut self, standing: Standing) {
         let moved = self.standing.cluster != standing.cluster;
         self.standing = standing;
-        self.peers.values_mut().for_each(|peer| peer.window.set_alone(peer.local));
         if !moved {
             return;
         }
         self.local_copies.clear();
         for peer in self.peers.values_mut() {
             peer.local = peer.cluster == self.standing.cluster;
+            peer.window.set_local(peer.local);
             for piece in peer.have.iter().filter(|_| peer.local) {
                 count_copy(&mut self.local_copies, piece);
             }
@@ -334,7 +334,7 @@ impl Swarm {
 
     pub(crate) fn add_peer(&mut self, link: LinkId, node: NodeId, cluster: ClusterId) {
         let mut peer = SwarmPeer::new(node, cluster, cluster == self.standing.cluster);
-        peer.window.set_alone(peer.local);
+        peer.window.set_local(peer.local);
         self.peers.insert(link, peer);
     }
 

@@ -8,13 +8,6 @@ use crate::units::{BroadcastId, ByteRange, LinkId, PieceIndex};
 
 /// Parts of pieces that the driver holds for one link at a time: one on its way, one behind it.
 const PER_LINK: usize = 2;
-/// Local links served at a time in a group of one cluster: few, or all share the card alike and the order in which they are
-/// chosen decides nothing. Where pieces come in from other clusters, each is asked for as soon as it is there: queues are short,
-/// and who waits for a turn leaves its card idle.
-const LOCAL_AT_ONCE: usize = 64;
-/// Local links served at a time while a WAN link waits for its turn.
-const LOCAL_BESIDE_WAN: usize = 63;
-const _: () = assert!(LOCAL_BESIDE_WAN < LOCAL_AT_ONCE);
 /// Requests that a peer may have waiting: the open pieces of a node at the smallest piece size.
 const WAITING_MAX: usize = 3_072;
 
@@ -95,18 +88,7 @@ impl Uploads {
 
     /// The next part for the driver to send, if any link may take one.
     pub fn poll(&mut self) -> Option<(LinkId, Upload)> {
-        let wan_waits = self.queues.values().any(|queue| queue.wan && !queue.waiting.is_empty());
-        let local_busy = self.queues.values().filter(|queue| !queue.wan && queue.in_driver > 0).count();
-        let several_clusters = self.queues.values().any(|queue| queue.wan);
-        let local_max = match (wan_waits, several_clusters) {
-            (true, _) => LOCAL_BESIDE_WAN,
-            (false, true) => usize::MAX,
-            (false, false) => LOCAL_AT_ONCE,
-        };
-        let ready = |queue: &Queue| {
-            let turn = queue.wan || queue.in_driver > 0 || local_busy < local_max;
-            !queue.waiting.is_empty() && queue.in_driver < PER_LINK && turn
-        };
+        let ready = |queue: &Queue| !queue.waiting.is_empty() && queue.in_driver < PER_LINK;
         let best = self.queues.iter().filter(|(_, queue)| ready(queue));
         let (&link, _) = best.min_by_key(|(link, queue)| (!queue.wan, queue.in_driver, queue.peer_pieces, **link))?;
         let queue = self.queues.get_mut(&link).expect("chosen among the queues");
@@ -142,22 +124,6 @@ mod tests {
     fn other_clusters_come_first_then_the_most_deprived() {
         let mut uploads = uploads(&[(1, false, 50), (2, false, 10), (3, true, 99)]);
         assert_eq!(order(&mut uploads), [3, 3, 2, 1, 2, 1]);
-    }
-
-    #[test]
-    fn few_local_links_are_served_while_a_wan_link_waits() {
-        let mut uploads = uploads(&[(1, false, 1), (2, false, 2), (3, false, 3), (4, false, 4), (5, true, 9)]);
-        assert_eq!(order(&mut uploads), [5, 5, 1, 2, 1, 2]);
-    }
-
-    #[test]
-    fn in_a_group_of_one_cluster_the_most_deprived_are_served_before_the_rest() {
-        let mut uploads =
-            uploads(&[(1, false, 60), (2, false, 50), (3, false, 40), (4, false, 30), (5, false, 20), (6, false, 10)]);
-        assert_eq!(order(&mut uploads), [6, 5, 4, 3, 6, 5, 4, 3]);
-        uploads.handle_sent(LinkId(3));
-        uploads.handle_sent(LinkId(3));
-        assert_eq!(order(&mut uploads), [3, 3], "still the most deprived of those that are not being served");
     }
 
     #[test]

@@ -10,9 +10,9 @@ use crate::time::{Duration, Time, rate_bytes_per_s};
 const WINDOW_FIRST: u64 = 64 << 10;
 /// At most so much more is asked for because of chunks that are on their way unseen, bytes: a fast link has several under way.
 const UNSEEN_MAX: u64 = WINDOW_FIRST;
-/// The same in a group of one cluster, where no share changes hands, and requests that wait give the peer a choice whom to serve
-/// first.
-const UNSEEN_ALONE_MAX: u64 = 96 << 10;
+/// The same inside a cluster, whatever the rate: at pieces of 64 KiB one is on its way and one behind it. No share changes
+/// hands there, and whoever serves many peers alike should always have somebody to serve.
+const UNSEEN_LOCAL: u64 = 96 << 10;
 /// Added to two round trips: what scheduling, batching and disk reads of the peer may take. On top comes a chunk:
 /// bytes are seen to arrive only when the chunk is complete that they are in.
 const SLACK: Duration = Duration::from_millis(10);
@@ -30,17 +30,10 @@ pub struct RequestMark {
     delivered: u64,
 }
 
-impl RequestMark {
-    /// When the request was sent.
-    pub fn sent_at(&self) -> Time {
-        self.sent_at
-    }
-}
-
 /// The window of one link.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
-    alone: bool,
+    local: bool,
     rtt_min: Option<Duration>,
     delivered: u64,
     outstanding: u64,
@@ -50,9 +43,9 @@ pub struct Window {
 }
 
 impl Window {
-    /// Whether there is no other cluster.
-    pub fn set_alone(&mut self, alone: bool) {
-        self.alone = alone;
+    /// Whether the peer is of the same cluster.
+    pub fn set_local(&mut self, local: bool) {
+        self.local = local;
     }
 
     /// A round-trip time was measured.
@@ -123,7 +116,7 @@ impl Window {
             return WINDOW_FIRST;
         }
         let rate = self.rate_bytes_per_s();
-        let unseen = if self.alone { UNSEEN_ALONE_MAX } else { CHUNK_TIME.bytes_at(rate).min(UNSEEN_MAX) };
+        let unseen = if self.local { UNSEEN_LOCAL } else { CHUNK_TIME.bytes_at(rate).min(UNSEEN_MAX) };
         (self.rtt_min().times(2) + SLACK).bytes_at(rate) + unseen
     }
 
