@@ -8,6 +8,10 @@ use crate::units::{BroadcastId, ByteRange, LinkId, PieceIndex};
 
 /// Parts of pieces that the driver holds for one link at a time: one on its way, one behind it.
 const PER_LINK: usize = 2;
+/// Local links served at a time where pieces come in from other clusters: all peers ask for such a piece as soon as it is there,
+/// and when a slow card serves all of them at a time, none has it soon to pass it on. Inside a single cluster there is always
+/// something else to serve, and whoever waits for a turn leaves its card idle.
+const LOCAL_AT_ONCE: usize = 4;
 /// Requests that a peer may have waiting: the open pieces of a node at the smallest piece size.
 const WAITING_MAX: usize = 3_072;
 
@@ -88,7 +92,10 @@ impl Uploads {
 
     /// The next part for the driver to send, if any link may take one.
     pub fn poll(&mut self) -> Option<(LinkId, Upload)> {
-        let ready = |queue: &Queue| !queue.waiting.is_empty() && queue.in_driver < PER_LINK;
+        let local_busy = self.queues.values().filter(|queue| !queue.wan && queue.in_driver > 0).count();
+        let several_clusters = self.queues.values().any(|queue| queue.wan);
+        let turn = |queue: &Queue| queue.wan || queue.in_driver > 0 || !several_clusters || local_busy < LOCAL_AT_ONCE;
+        let ready = |queue: &Queue| !queue.waiting.is_empty() && queue.in_driver < PER_LINK && turn(queue);
         let best = self.queues.iter().filter(|(_, queue)| ready(queue));
         let (&link, _) = best.min_by_key(|(link, queue)| (!queue.wan, queue.in_driver, queue.peer_pieces, **link))?;
         let queue = self.queues.get_mut(&link).expect("chosen among the queues");
@@ -124,6 +131,16 @@ mod tests {
     fn other_clusters_come_first_then_the_most_deprived() {
         let mut uploads = uploads(&[(1, false, 50), (2, false, 10), (3, true, 99)]);
         assert_eq!(order(&mut uploads), [3, 3, 2, 1, 2, 1]);
+    }
+
+    #[test]
+    fn where_pieces_come_from_other_clusters_few_local_links_are_served_at_a_time() {
+        let mut uploads =
+            uploads(&[(1, false, 1), (2, false, 2), (3, false, 3), (4, false, 4), (5, false, 5), (6, true, 9)]);
+        assert_eq!(order(&mut uploads), [6, 6, 1, 2, 3, 4, 1, 2, 3, 4]);
+        uploads.handle_sent(LinkId(2));
+        uploads.handle_sent(LinkId(2));
+        assert_eq!(order(&mut uploads), [2, 2], "the most deprived of those whose turn it may be");
     }
 
     #[test]
