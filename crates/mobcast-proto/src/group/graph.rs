@@ -168,7 +168,7 @@ impl Graph {
         if top_children < COORDINATOR_CHILDREN_MAX {
             return top;
         }
-        // A tree of over 24 clusters hangs the later ones below members of the earlier ones.
+        // A tree of over 16 clusters hangs the later ones below members of the earlier ones.
         self.vertices.keys().copied().find(|&other| self.can_adopt(other, node)).unwrap_or(top)
     }
 
