@@ -42,7 +42,13 @@ const SETTINGS: [(&str, &str); 6] = [
     ("ipv6/conf/default/disable_ipv6", "1"),
 ];
 /// Settings of switches, beside those.
-const SWITCH_SETTINGS: [(&str, &str); 1] = [("ipv4/ip_forward", "1")];
+/// A switch knows no packet filter, also where containers have their bridges go through it.
+const SWITCH_SETTINGS: [(&str, &str); 4] = [
+    ("ipv4/ip_forward", "1"),
+    ("bridge/bridge-nf-call-iptables", "0"),
+    ("bridge/bridge-nf-call-ip6tables", "0"),
+    ("bridge/bridge-nf-call-arptables", "0"),
+];
 
 /// A node of a lab that is there.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -228,7 +228,11 @@ fn shape(ip: &mut String, tc: &mut String, device: &str, queueing: Queueing, rat
     let large = in_a_moment.clamp(*LARGE_PACKET_BYTES.start(), *LARGE_PACKET_BYTES.end());
     let burst = in_a_moment.max(2 * FRAME_BYTES);
     let _ = writeln!(ip, "link set {device} gso_max_size {large}");
-    let _ = writeln!(tc, "qdisc add dev {device} root handle 1: htb default 10");
+    let default = match queueing {
+        Queueing::Single => "1",
+        Queueing::Fair => "10",
+    };
+    let _ = writeln!(tc, "qdisc add dev {device} root handle 1: htb default {default}");
     let bits = 8 * frames;
     let class = |parent: &str, id: &str, bits: u64| {
         format!("class add dev {device} parent {parent} classid {id} htb rate {bits}bit")
@@ -236,8 +240,7 @@ fn shape(ip: &mut String, tc: &mut String, device: &str, queueing: Queueing, rat
     let _ = writeln!(tc, "{} burst {burst} cburst {burst}", class("1:", "1:1", bits));
     match queueing {
         Queueing::Single => {
-            let _ = writeln!(tc, "{} burst {burst} cburst {burst}", class("1:1", "1:10", bits));
-            let _ = writeln!(tc, "qdisc add dev {device} parent 1:10 bfifo limit {PORT_QUEUE_BYTES}");
+            let _ = writeln!(tc, "qdisc add dev {device} parent 1:1 bfifo limit {PORT_QUEUE_BYTES}");
         }
         Queueing::Fair => {
             let turn = large.max(FRAME_BYTES);
@@ -292,7 +295,30 @@ mod tests {
         let out = lines_of(&plan, "tc", "mobcast-lab-x-A2");
         assert!(out.contains("htb rate 100933328bit burst 25233 cburst 25233"), "{out}");
         let into = lines_of(&plan, "tc", "mobcast-lab-x-switch-A");
-        assert_eq!(into.matches("htb rate").count(), 4, "{into}");
+        assert_eq!(into.matches("htb rate").count(), 2, "{into}");
+        assert_eq!(into.matches("bfifo").count(), 2, "a switch's port has one queue: {into}");
+    }
+
+    #[test]
+    fn a_card_serves_destinations_by_turns() {
+        let plan = plan(&topology(), "x").unwrap();
+        let out = lines_of(&plan, "tc", "mobcast-lab-x-A2");
+        assert_eq!(out.matches("bfifo").count(), QUEUES as usize, "{out}");
+        let filters: Vec<&str> = out.lines().filter(|line| line.starts_with("filter")).collect();
+        assert_eq!(filters.len(), QUEUES as usize, "every last number has a queue: {out}");
+        assert!(filters[3].ends_with("match u32 0x3 0xf at 16 flowid 1:13"), "{}", filters[3]);
+        assert!(out.contains("classid 1:13 htb rate 6308333bit ceil 100933328bit"), "{out}");
+    }
+
+    #[test]
+    fn neighbours_are_known_for_good() {
+        let plan = plan(&topology(), "x").unwrap();
+        let node = lines_of(&plan, "ip", "mobcast-lab-x-A2");
+        let known: Vec<&str> = node.lines().filter(|line| line.starts_with("neighbour add")).collect();
+        assert_eq!(known.len(), 2, "the other node and the switch: {node}");
+        assert!(known[0].contains("10.100.1.1 lladdr 02:6d:64:00:01:01 nud permanent"), "{}", known[0]);
+        let switch = lines_of(&plan, "ip", "mobcast-lab-x-switch-B");
+        assert!(switch.contains("neighbour add 10.101.2.1 lladdr 02:6d:65:00:02:01 nud permanent dev wan"), "{switch}");
     }
 
     #[test]

@@ -92,9 +92,15 @@ impl Uploads {
 
     /// The next part for the driver to send, if any link may take one.
     pub fn poll(&mut self) -> Option<(LinkId, Upload)> {
-        let local_busy = self.queues.values().filter(|queue| !queue.wan && queue.in_driver > 0).count();
+        let local = || self.queues.values().filter(|queue| !queue.wan);
         let several_clusters = self.queues.values().any(|queue| queue.wan);
-        let turn = |queue: &Queue| queue.wan || queue.in_driver > 0 || !several_clusters || local_busy < LOCAL_AT_ONCE;
+        let all_at_once = !several_clusters || local().filter(|queue| queue.in_driver > 0).count() < LOCAL_AT_ONCE;
+        // Those who are being served go on as long as nobody who waits for a turn has less.
+        let waiting = local().filter(|queue| queue.in_driver == 0 && !queue.waiting.is_empty());
+        let most_deprived = waiting.map(|queue| queue.peer_pieces).min();
+        let goes_on =
+            |queue: &Queue| queue.in_driver > 0 && most_deprived.is_none_or(|pieces| queue.peer_pieces <= pieces);
+        let turn = |queue: &Queue| queue.wan || all_at_once || goes_on(queue);
         let ready = |queue: &Queue| !queue.waiting.is_empty() && queue.in_driver < PER_LINK && turn(queue);
         let best = self.queues.iter().filter(|(_, queue)| ready(queue));
         let (&link, _) = best.min_by_key(|(link, queue)| (!queue.wan, queue.in_driver, queue.peer_pieces, **link))?;
@@ -141,6 +147,18 @@ mod tests {
         uploads.handle_sent(LinkId(2));
         uploads.handle_sent(LinkId(2));
         assert_eq!(order(&mut uploads), [2, 2], "the most deprived of those whose turn it may be");
+    }
+
+    #[test]
+    fn a_link_passes_its_turn_on_when_another_peer_has_less() {
+        let mut uploads =
+            uploads(&[(1, false, 1), (2, false, 1), (3, false, 1), (4, false, 1), (5, false, 1), (6, true, 9)]);
+        assert_eq!(order(&mut uploads), [6, 6, 1, 2, 3, 4, 1, 2, 3, 4]);
+        assert!(uploads.add(LinkId(1), upload(9), 4), "it has got three more meanwhile");
+        uploads.handle_sent(LinkId(1));
+        assert_eq!(order(&mut uploads), [], "its last part goes out first");
+        uploads.handle_sent(LinkId(1));
+        assert_eq!(order(&mut uploads), [5, 5]);
     }
 
     #[test]

@@ -178,4 +178,19 @@ mod tests {
         window.handle_served(Time(11_000_000_000), mark);
         assert_eq!(window.rate_bytes_per_s(), 100_000);
     }
+
+    #[test]
+    fn inside_a_cluster_a_window_never_falls_below_its_floor() {
+        let window = |local| {
+            let mut window = Window::default();
+            window.set_local(local);
+            window.handle_rtt(Duration::from_micros(100));
+            let mark = window.handle_request(Time::ZERO, 64 << 10);
+            window.handle_bytes(Time::ZERO + Duration::from_secs(1), 64 << 10);
+            window.handle_served(Time::ZERO + Duration::from_secs(1), mark);
+            window.size()
+        };
+        assert!(window(true) >= UNSEEN_LOCAL, "{}", window(true));
+        assert!(window(false) < UNSEEN_MAX / 10, "64 KiB a second from another cluster: {}", window(false));
+    }
 }

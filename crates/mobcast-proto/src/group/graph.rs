@@ -12,6 +12,8 @@ use crate::units::{ClusterId, NodeId};
 
 /// Children of the coordinator that may belong to its own cluster; the rest is for the leaders of others.
 const COORDINATOR_LOCAL_CHILDREN_MAX: usize = COORDINATOR_CHILDREN_MAX * 2 / 3;
+/// With so many others in its cluster, the top need not be anybody's only link to it.
+const TOP_COMPANY: usize = 3;
 /// Attempts to find a peer with room by chance before all are looked through.
 const TRIES: usize = 32;
 
@@ -225,7 +227,11 @@ impl Graph {
     ) -> bool {
         let vertex = &self.vertices[&node];
         let neighbours = vertex.told.iter().chain(&vertex.accepted);
-        let connected: BTreeSet<ClusterId> = neighbours.map(|peer| self.vertices[peer].cluster).collect();
+        // Who has a link to the top gets another one there: the root, which it mostly is, may have enough to do inside.
+        let company = |cluster: ClusterId| members(cluster).len() > TOP_COMPANY;
+        let counts = |peer: &&NodeId| **peer != self.top || !company(self.vertices[*peer].cluster);
+        let connected: BTreeSet<ClusterId> =
+            neighbours.filter(counts).map(|peer| self.vertices[peer].cluster).collect();
         let mut wanted: Vec<ClusterId> = others.iter().copied().filter(|c| !connected.contains(c)).collect();
         let linked = others.len() - wanted.len();
         if wanted.len() + linked > GLOBAL_PEERS_TOLD {

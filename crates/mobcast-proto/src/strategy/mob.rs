@@ -24,10 +24,12 @@ use crate::strategy::{Strategy, StrategyEvent};
 use crate::time::{Duration, Time};
 use crate::units::{ClusterId, LinkId, PieceIndex};
 
+use choking::Choking;
 use leaving::Leaving;
 use root_shares::RootShares;
 
 mod asking;
+mod choking;
 mod leaving;
 mod root_shares;
 mod steal;
@@ -61,6 +63,7 @@ pub struct Mob {
     root_share: Option<(LinkId, SlotSet)>,
     /// At the root: what each of its local peers is to fetch from it first.
     root_shares: RootShares,
+    choking: Choking,
     stealing: Option<(LinkId, Time)>,
     backlog_told: Option<(u32, u64)>,
     last_news: Time,
@@ -107,10 +110,14 @@ impl Strategy for Mob {
                 self.fill_all(swarm);
             }
             StrategyEvent::PieceWanted { peer, piece } => {
+                let at_root = swarm.standing.node == swarm.id.root;
                 if is_wan(swarm, peer) {
                     self.piece_wanted(swarm, peer, piece);
-                } else if swarm.standing.node == swarm.id.root {
+                } else if at_root {
                     self.local_peer_wants(swarm, peer, piece);
+                }
+                if at_root {
+                    self.choke_if_busy(swarm, peer);
                 }
             }
             StrategyEvent::LinkMeasured(peer) => self.fill(swarm, peer),
@@ -167,6 +174,7 @@ impl Mob {
     fn peer_down(&mut self, swarm: &mut Swarm, peer: LinkId) {
         self.interests.remove(&peer);
         self.backlogs.remove(&peer);
+        self.choking.forget(peer);
         self.stealing = self.stealing.filter(|&(victim, _)| victim != peer);
         self.root_share = self.root_share.take().filter(|&(root, _)| root != peer);
         let back: Vec<PieceIndex> = self.given.iter().filter(|&(_, &p)| p == peer).map(|(&piece, _)| piece).collect();
@@ -231,6 +239,8 @@ impl Mob {
                 }
             }
             StrategyMessage::Leaving { to, pieces } => self.peer_says_leaving(swarm, peer, *to, pieces),
+            StrategyMessage::Choke => self.peer_chokes(swarm, peer, true),
+            StrategyMessage::Unchoke => self.peer_chokes(swarm, peer, false),
             // Work is shared within a cluster only.
             _ if is_wan(swarm, peer) => {}
             StrategyMessage::Backlog { unrequested, rate_bytes_per_s } => {
@@ -242,7 +252,6 @@ impl Mob {
             }
             StrategyMessage::Grant { pieces } => self.take(swarm, peer, pieces),
             StrategyMessage::Importing { pieces } => self.peer_imports(swarm, peer, pieces),
-            StrategyMessage::Choke | StrategyMessage::Unchoke => {}
         }
     }
 

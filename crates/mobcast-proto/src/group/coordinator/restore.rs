@@ -63,7 +63,7 @@ impl Coordinator {
         let Assignment { cluster, ref cluster_name, rank, epoch, ref slots, .. } = standing.assignment;
         let node = standing.credential.node;
         let name = cluster_name.clone();
-        let entry = self.clusters.entry(cluster).or_insert_with(|| Cluster { name, members: Vec::new(), next_rank: 0 });
+        let entry = self.clusters.entry(cluster).or_insert_with(|| Cluster::named(name));
         entry.members.push(node);
         entry.members.sort_unstable();
         entry.next_rank = entry.next_rank.max(rank.saturating_add(1));

@@ -1,7 +1,7 @@
 //! The coordinator's decisions: who is admitted where, with which peers and which share.
 
 use super::*;
-use crate::limits::{GLOBAL_PEERS_MAX, LOCAL_PEERS_MAX};
+use crate::limits::{GLOBAL_PEERS_MAX, LOCAL_MESH_MAX, LOCAL_PEERS_MAX, LOCAL_PEERS_TOLD};
 use proptest::prelude::*;
 
 fn join(name: &str, cluster: Option<&str>) -> Join {
@@ -164,6 +164,96 @@ fn two_far_nodes_that_come_together_found_one_cluster() {
     let clusters: Vec<ClusterId> =
         [1, 2].iter().map(|&link| group.views[&group.admitted[&LinkId(link)].0].cluster).collect();
     assert_eq!(clusters, [ClusterId(1), ClusterId(1)]);
+}
+
+/// Answers everybody who is asked to measure until all have a place. `rtt_us` gives the time from a link to a cluster.
+fn answer_all(group: &mut Group, rtt_us: impl Fn(&Group, LinkId, ClusterId) -> u64) {
+    loop {
+        let asked = std::mem::take(&mut group.probes);
+        for (&link, clusters) in &asked {
+            let rtts: Vec<_> = clusters.iter().map(|&c| (c, Some(rtt_us(group, link, c)))).collect();
+            group.coordinator.handle_probed(group.now, link, &rtts);
+            group.drain();
+        }
+        if asked.is_empty() {
+            match group.coordinator.timeout() {
+                None => return,
+                Some(at) => {
+                    group.now = at;
+                    group.coordinator.handle_timeout(at);
+                    group.drain();
+                }
+            }
+        }
+    }
+}
+
+/// The sites that nodes are put into which join together: `site` gives the site of link `n`, the root's is 0, sites are
+/// `between_us` apart.
+fn found_clusters(joiners: u32, site: impl Fn(u32) -> u32, between_us: u64) -> Vec<Vec<u32>> {
+    let mut group = Group::found();
+    (0..joiners).for_each(|n| group.coordinator.handle_join(group.now, LinkId(n), join(&format!("n{n}"), None)));
+    group.drain();
+    answer_all(&mut group, |group, link, cluster| {
+        let leader = group.views.values().filter(|view| view.cluster == cluster).map(|view| view.node).min().unwrap();
+        let leader_link = group.admitted.iter().find(|(_, (node, _))| *node == leader).map(|(link, _)| link.0);
+        let near = leader_link.map_or(0, &site) == site(link.0);
+        (if near { 100 } else { between_us }) + u64::from(link.0 * 7 % 50)
+    });
+    group.check();
+    let mut clusters: BTreeMap<ClusterId, Vec<u32>> = BTreeMap::new();
+    for (link, (node, _)) in &group.admitted {
+        clusters.entry(group.views[node].cluster).or_default().push(link.0);
+    }
+    clusters.into_values().collect()
+}
+
+#[test]
+fn sites_half_a_millisecond_apart_are_told_by_what_all_measured() {
+    let alternating = found_clusters(15, |n| (n + 1) % 2, 600);
+    assert_eq!(alternating, [[1, 3, 5, 7, 9, 11, 13].to_vec(), [0, 2, 4, 6, 8, 10, 12, 14].to_vec()]);
+    let three = found_clusters(12, |n| n % 3, 900);
+    assert_eq!(three.len(), 3, "{three:?}");
+    assert!(three.iter().all(|nodes| nodes.iter().all(|n| n % 3 == nodes[0] % 3)), "{three:?}");
+}
+
+#[test]
+fn nodes_of_one_site_that_are_all_half_a_millisecond_away_stay_together() {
+    assert_eq!(found_clusters(9, |_| 1, 600).len(), 1, "no difference shows a border");
+}
+
+#[test]
+fn who_waits_for_company_and_goes_is_forgotten() {
+    let mut group = Group::found();
+    group.coordinator.handle_join(group.now, LinkId(1), join("n", None));
+    group.coordinator.handle_probed(group.now, LinkId(1), &[(ClusterId(0), Some(600))]);
+    group.drain();
+    assert!(group.admitted.is_empty(), "600 µs is neither clearly near nor far");
+    assert!(group.coordinator.timeout().is_some());
+    group.coordinator.handle_joiner_gone(LinkId(1));
+    assert_eq!(group.coordinator.timeout(), None);
+}
+
+#[test]
+fn a_cluster_of_seventeen_is_a_full_mesh_and_a_larger_one_is_not() {
+    let mut group = Group::found();
+    group.join_all((0..LOCAL_MESH_MAX).map(|i| join(&format!("n{i}"), Some("b"))));
+    let linked = |group: &Group| {
+        let mut links: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
+        for (node, view) in &group.views {
+            for peer in &view.local_peers {
+                links.entry(*node).or_default().insert(peer.node);
+                links.entry(peer.node).or_default().insert(*node);
+            }
+        }
+        links.values().map(BTreeSet::len).collect::<Vec<_>>()
+    };
+    assert_eq!(linked(&group), vec![LOCAL_MESH_MAX - 1; LOCAL_MESH_MAX]);
+    group.join_all((0..30).map(|i| join(&format!("m{i}"), Some("b"))));
+    group.check();
+    assert!(linked(&group).iter().all(|&peers| peers >= LOCAL_PEERS_TOLD), "{:?}", linked(&group));
+    let newest = group.views.values().next_back().unwrap();
+    assert!(newest.local_peers.len() < LOCAL_MESH_MAX, "later ones are told some of the peers");
 }
 
 #[test]

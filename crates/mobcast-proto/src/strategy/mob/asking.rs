@@ -33,8 +33,11 @@ impl Mob {
 
     /// Asks a peer for pieces until its window is full.
     pub(super) fn fill(&mut self, swarm: &mut Swarm, link: LinkId) {
+        let local = swarm.peer(link).is_some_and(|p| p.local);
+        if !local && self.is_spared(swarm, link) {
+            return;
+        }
         while swarm.has_room(link) {
-            let local = swarm.peer(link).is_some_and(|p| p.local);
             let piece = if local { self.pick_local(swarm, link) } else { self.pick_global(swarm, link) };
             let Some(piece) = piece else {
                 self.idle(swarm, link, local);
@@ -135,7 +138,9 @@ impl Mob {
     /// Takes a piece over from a source that would need much longer. From a local peer the piece may come twice; a
     /// source in another cluster is asked only for the rest, after the first one was told to stop.
     fn take_over(&mut self, swarm: &mut Swarm, link: LinkId, local: bool) -> bool {
-        if if local { swarm.has_unasked() } else { !self.todo.is_empty() } {
+        // As long as there is something that nobody was asked for, a link is better used for that.
+        let unasked = if local { swarm.has_unasked() } else { !self.todo.is_empty() };
+        if unasked {
             return false;
         }
         let Some(peer) = swarm.peer(link) else { return false };

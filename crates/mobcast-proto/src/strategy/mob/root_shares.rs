@@ -106,6 +106,11 @@ impl Mob {
 }
 
 impl RootShares {
+    /// Pieces that no local peer has asked for.
+    pub(super) fn left(&self) -> u32 {
+        self.of.values().map(|part| part.left).sum()
+    }
+
     /// The part that a slot belongs to.
     fn owner_mut(&mut self, slot: usize) -> Option<&mut Part> {
         self.of.values_mut().find(|part| part.slots.contains(slot))
