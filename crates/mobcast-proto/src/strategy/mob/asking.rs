@@ -117,7 +117,10 @@ impl Mob {
 
     /// A link has room and nothing new to bring.
     fn idle(&mut self, swarm: &mut Swarm, link: LinkId, local: bool) {
-        if !self.take_over(swarm, link, local) && !local && self.todo.is_empty() {
+        // Also when all that it has to import is still to come, while another one cannot keep up with what is there.
+        let dry = || swarm.peers().filter(|(_, p)| !p.local).all(|(_, p)| p.window.outstanding() == 0);
+        let out_of_work = self.todo.is_empty() || dry();
+        if !self.take_over(swarm, link, local) && !local && out_of_work {
             self.steal(swarm);
         }
     }

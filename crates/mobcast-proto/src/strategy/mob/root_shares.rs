@@ -106,9 +106,9 @@ impl Mob {
 }
 
 impl RootShares {
-    /// Pieces that no local peer has asked for.
-    pub(super) fn left(&self) -> u32 {
-        self.of.values().map(|part| part.left).sum()
+    /// Whether most local peers have something left to ask the root for that nobody has asked for.
+    pub(super) fn most_are_busy(&self) -> bool {
+        2 * self.of.values().filter(|part| part.left > 0).count() > self.of.len()
     }
 
     /// The part that a slot belongs to.

@@ -17,6 +17,12 @@ use super::{Mob, TAKE_OVER_FACTOR, is_wan};
 const DISK_PATIENCE: Duration = Duration::from_millis(300);
 /// Pieces stolen at a time, at most.
 const STEAL_MAX: u32 = 64;
+/// Who would need so many times longer cannot keep up even with what there is to import now.
+const MUCH_SLOWER: u64 = 4;
+/// What is stolen lasts for so long, because it comes late: peers in other clusters have to be told of the interest, and to
+/// announce the pieces, before they can be asked.
+const STEAL_AHEAD_RTTS: u64 = 4;
+const STEAL_AHEAD: Duration = Duration::from_millis(100);
 /// A requested piece changes hands only if that saves at least this.
 const LATE: Duration = Duration::from_millis(500);
 /// Pieces asked of other clusters at a time by a stuck node.
@@ -51,12 +57,21 @@ impl Mob {
         if self.stealing.is_some() || self.disk_stalls || swarm.in_root_cluster() {
             return;
         }
+        let time_left = |left: u32, rate: u64| u64::from(left) * 1_000_000_000 / rate.max(1);
         let busy = self.backlogs.iter().filter(|(_, (left, _))| *left > 0);
-        let victim = busy.max_by_key(|(_, (left, rate))| u64::from(*left) * 1_000_000_000 / rate.max(&1));
-        let Some((&victim, _)) = victim else { return };
+        let victim = busy.map(|(&link, &(left, rate))| (time_left(left, rate), link)).max();
+        let Some((theirs, victim)) = victim else { return };
+        let ours = time_left(self.todo.count(), Mob::import_rate(swarm));
+        if !self.todo.is_empty() && theirs < ours.saturating_mul(MUCH_SLOWER) {
+            return;
+        }
         self.stealing = Some((victim, swarm.now()));
-        let room = |w: &Window| w.size().saturating_sub(w.outstanding()).div_ceil(u64::from(swarm.piece_size()));
-        let pieces: u64 = swarm.peers().filter(|(_, p)| !p.local).map(|(_, p)| room(&p.window)).sum();
+        let room = |w: &Window| {
+            let soon = (w.rtt_min().times(STEAL_AHEAD_RTTS) + STEAL_AHEAD).bytes_at(w.rate_bytes_per_s());
+            (w.size().saturating_sub(w.outstanding()) + soon).div_ceil(u64::from(swarm.piece_size()))
+        };
+        let idle = swarm.peers().filter(|(link, p)| !p.local && !self.is_spared(swarm, *link));
+        let pieces: u64 = idle.map(|(_, p)| room(&p.window)).sum();
         let rate_bytes_per_s = Mob::import_rate(swarm);
         let pieces_max = pieces.clamp(1, u64::from(STEAL_MAX)) as u32;
         swarm.tell(victim, StrategyMessage::Steal { rate_bytes_per_s, pieces_max });
@@ -72,9 +87,11 @@ impl Mob {
         let part =
             u128::from(left) * u128::from(thief_rate.max(1)) / (u128::from(thief_rate.max(1)) + u128::from(own_rate));
         let count = (part as u32).max(u32::from(left > 0)).min(pieces_max);
-        // First what no peer of this node can provide, then from the far end of the order in which it would come.
+        // First what no peer of this node can provide, then from the far end of the order in which it would come. A
+        // much faster thief has nothing else to ask for now: it gets what is there.
         let obtainable = |piece: PieceIndex| swarm.peers().any(|(_, p)| !p.local && p.have.contains(piece));
-        own.sort_by_cached_key(|&piece| (obtainable(piece), std::cmp::Reverse(mix2(u64::from(piece.0), 0))));
+        let slow = thief_rate / MUCH_SLOWER > own_rate;
+        own.sort_by_cached_key(|&piece| (obtainable(piece) != slow, std::cmp::Reverse(mix2(u64::from(piece.0), 0))));
         own.truncate(count as usize);
         if own.is_empty() {
             own.extend(self.asked_and_late(swarm, thief_rate));
