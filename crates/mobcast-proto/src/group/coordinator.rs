@@ -7,22 +7,19 @@ use std::net::SocketAddr;
 
 use crate::content::slots::SlotSet;
 use crate::group::assignment::{Assignment, PeerAddress};
-use crate::group::discovery::{Verdict, is_unclear, judge};
 use crate::group::graph::Graph;
-use crate::limits::{CLUSTERS_MAX, NODES_MAX, PROBES_MAX, SLOTS, SUCCESSORS};
+use crate::limits::{CLUSTERS_MAX, NODES_MAX, SLOTS, SUCCESSORS};
 use crate::random::Random;
 use crate::time::{Duration, Time};
 use crate::units::{ClusterId, LinkId, NodeId, PublicKey};
 use crate::wire::frame::{Join, Leader, Refusal};
 
+use placing::Joining;
+
 /// Nodes that ask together are admitted together, so that shares are divided once and not once for each.
 const ADMISSION_INTERVAL: Duration = Duration::from_millis(20);
 /// Nodes admitted at once: 3,200 per second, each a certificate, two signatures and a few kilobytes.
 const ADMISSIONS_AT_ONCE: usize = 64;
-/// A node that is neither clearly near nor clearly far waits so long for what others measure, who come at the same time, …
-const COMPANY_WAIT: Duration = Duration::from_millis(30);
-/// …of whose round-trip times to a leader so many are kept, the latest.
-const RTTS_KEPT: usize = 64;
 /// Members that must accuse another one before it loses its share.
 const ACCUSERS_MIN: usize = 2;
 /// When nobody was admitted for this long, links between clusters that were founded one after the other are completed:
@@ -99,22 +96,6 @@ impl Cluster {
     fn named(name: String) -> Cluster {
         Cluster { name, members: Vec::new(), next_rank: 0, rtts: VecDeque::new() }
     }
-}
-
-struct Joining {
-    join: Join,
-    /// The shortest round-trip time to each leader that was measured; none to one that does not answer.
-    measured: Vec<(ClusterId, Option<Duration>)>,
-    company: Company,
-}
-
-/// Whether a joining node, whose measurements alone do not tell its place, has waited for those of others.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Company {
-    NotNeeded,
-    AwaitedUntil(Time),
-    /// It measures again, because a busy machine makes one measurement too long.
-    Here,
 }
 
 /// Where a joining node belongs.
@@ -252,11 +233,7 @@ impl Coordinator {
 
     /// When [`Coordinator::handle_timeout`] wants to be called.
     pub fn timeout(&self) -> Option<Time> {
-        let awaited = self.joining.values().filter_map(|joining| match joining.company {
-            Company::AwaitedUntil(at) => Some(at),
-            _ => None,
-        });
-        awaited.chain(self.admission_at).chain(self.completion_at).min()
+        [self.admission_at, self.completion_at, self.company_due()].into_iter().flatten().min()
     }
 
     /// The next decision, to be carried out in order.
@@ -284,25 +261,7 @@ impl Coordinator {
             let reason = format!("named by --cluster {name}");
             return self.make_admissible(now, link, join, Place::New(Some(name)), reason);
         }
-        self.joining.insert(link, Joining { join, measured: Vec::new(), company: Company::NotNeeded });
-        self.probe_or_decide(now, link);
-    }
-
-    /// A joining node has measured itself against leaders.
-    pub fn handle_probed(&mut self, now: Time, link: LinkId, rtts_us: &[(ClusterId, Option<u64>)]) {
-        let Some(joining) = self.joining.get_mut(&link) else { return };
-        for &(cluster, rtt_us) in rtts_us {
-            let rtt = rtt_us.map(Duration::from_micros);
-            match joining.measured.iter().position(|&(c, _)| c == cluster) {
-                Some(at) => joining.measured[at].1 = [joining.measured[at].1, rtt].into_iter().flatten().min(),
-                None if joining.measured.len() < PROBES_MAX => joining.measured.push((cluster, rtt)),
-                None => continue,
-            }
-            if let (Some(cluster), Some(rtt)) = (self.clusters.get_mut(&cluster), rtt) {
-                cluster.rtts.truncate(RTTS_KEPT - 1);
-                cluster.rtts.push_front(rtt);
-            }
-        }
+        self.joining.insert(link, Joining::new(join));
         self.probe_or_decide(now, link);
     }
 
@@ -315,9 +274,7 @@ impl Coordinator {
 
     /// Admits who is waiting, and completes the links of those who are in.
     pub fn handle_timeout(&mut self, now: Time) {
-        let over = |joining: &Joining| matches!(joining.company, Company::AwaitedUntil(at) if at <= now);
-        let waited: Vec<LinkId> = self.joining.iter().filter(|(_, j)| over(j)).map(|(&link, _)| link).collect();
-        waited.into_iter().for_each(|link| self.measure_again(now, link));
+        self.company_is_here(now);
         if self.admission_at.is_some_and(|at| at <= now) {
             self.admit(now);
         }
@@ -447,57 +404,6 @@ impl Coordinator {
         self.publish();
     }
 
-    fn probe_or_decide(&mut self, now: Time, link: LinkId) {
-        let joining = &self.joining[&link];
-        let verdict = judge(&joining.measured, |cluster| self.clusters.get(&cluster).into_iter().flat_map(|c| &c.rtts));
-        let measured: BTreeSet<ClusterId> = joining.measured.iter().map(|&(c, _)| c).collect();
-        let unmeasured = self.leaders(PROBES_MAX - measured.len(), |cluster| !measured.contains(&cluster));
-        // Far from all measured so far: a cluster founded meanwhile may be the right one.
-        if matches!(verdict, Verdict::Far { .. }) && !unmeasured.is_empty() {
-            return self.decisions.push_back(Decision::Probe { link, leaders: unmeasured });
-        }
-        if joining.company == Company::NotNeeded && is_unclear(&joining.measured) {
-            let joining = self.joining.get_mut(&link).expect("looked up above");
-            joining.company = Company::AwaitedUntil(now + COMPANY_WAIT);
-            return;
-        }
-        let reason = verdict.explain(|cluster| self.cluster_name(cluster));
-        let place = match verdict {
-            Verdict::Near { cluster, .. } if self.clusters.contains_key(&cluster) => Place::Cluster(cluster),
-            _ => Place::New(None),
-        };
-        let joining = self.joining.remove(&link).expect("looked up above");
-        match place {
-            // Founded at once, so that the next who measures finds this cluster's leader.
-            Place::New(_) => {
-                self.admissible.push_front((link, joining.join, place, reason));
-                self.admit(now);
-            }
-            Place::Cluster(_) => self.make_admissible(now, link, joining.join, place, reason),
-        }
-    }
-
-    /// Asks a joining node, which has waited for company, for another measurement.
-    fn measure_again(&mut self, now: Time, link: LinkId) {
-        let Some(joining) = self.joining.get_mut(&link) else { return };
-        joining.company = Company::Here;
-        let measured: Vec<ClusterId> = joining.measured.iter().map(|&(cluster, _)| cluster).collect();
-        let leaders = self.leaders(PROBES_MAX, |cluster| measured.contains(&cluster));
-        if leaders.is_empty() {
-            return self.probe_or_decide(now, link);
-        }
-        self.decisions.push_back(Decision::Probe { link, leaders });
-    }
-
-    /// Where the leaders of clusters listen, as far as anybody can connect to them.
-    fn leaders(&self, most: usize, wanted: impl Fn(ClusterId) -> bool) -> Vec<Leader> {
-        let leader = |(&id, cluster): (&ClusterId, &Cluster)| {
-            let addresses = self.members[cluster.members.first()?].addresses.clone();
-            (!addresses.is_empty()).then_some(Leader { cluster: id, addresses })
-        };
-        self.clusters.iter().filter(|(id, _)| wanted(**id)).filter_map(leader).take(most).collect()
-    }
-
     fn make_admissible(&mut self, now: Time, link: LinkId, join: Join, place: Place, reason: String) {
         self.admissible.push_back((link, join, place, reason));
         let due = self.last_admission.map_or(now, |last| (last + ADMISSION_INTERVAL).max(now));
@@ -620,6 +526,7 @@ impl Coordinator {
     }
 }
 
+mod placing;
 mod restore;
 mod shares;
 

@@ -17,8 +17,9 @@ use super::{Mob, TAKE_OVER_FACTOR, is_wan};
 const DISK_PATIENCE: Duration = Duration::from_millis(300);
 /// Pieces stolen at a time, at most.
 const STEAL_MAX: u32 = 64;
-/// Who would need so many times longer cannot keep up even with what there is to import now.
+/// Who would need so many times longer, and so much, cannot keep up even with what there is to import now.
 const MUCH_SLOWER: u64 = 4;
+const LONG: Duration = Duration::from_secs(10);
 /// What is stolen lasts for so long, because it comes late: peers in other clusters have to be told of the interest, and to
 /// announce the pieces, before they can be asked.
 const STEAL_AHEAD_RTTS: u64 = 4;
@@ -57,12 +58,15 @@ impl Mob {
         if self.stealing.is_some() || self.disk_stalls || swarm.in_root_cluster() {
             return;
         }
-        let time_left = |left: u32, rate: u64| u64::from(left) * 1_000_000_000 / rate.max(1);
-        let busy = self.backlogs.iter().filter(|(_, (left, _))| *left > 0);
+        let time_left =
+            |left: u32, rate: u64| Duration::for_bytes(u64::from(left) * u64::from(swarm.piece_size()), rate.max(1));
+        // Who has not begun to import is no slow one yet.
+        let out_of_work = self.todo.is_empty();
+        let busy = self.backlogs.iter().filter(|(_, (left, rate))| *left > 0 && (out_of_work || *rate > 0));
         let victim = busy.map(|(&link, &(left, rate))| (time_left(left, rate), link)).max();
         let Some((theirs, victim)) = victim else { return };
         let ours = time_left(self.todo.count(), Mob::import_rate(swarm));
-        if !self.todo.is_empty() && theirs < ours.saturating_mul(MUCH_SLOWER) {
+        if !out_of_work && theirs < (ours.times(MUCH_SLOWER) + LONG) {
             return;
         }
         self.stealing = Some((victim, swarm.now()));

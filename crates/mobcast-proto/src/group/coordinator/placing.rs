@@ -1,0 +1,121 @@
+//! Finding the cluster of a joining node that names none: it measures itself against the clusters' leaders, and where that does
+//! not tell, waits a moment for what others measure.
+
+use super::*;
+use crate::group::discovery::{Verdict, is_unclear, judge};
+use crate::limits::PROBES_MAX;
+
+/// A node that is neither clearly near nor clearly far waits so long for what others measure, who come at the same time, …
+const COMPANY_WAIT: Duration = Duration::from_millis(30);
+/// …of whose round-trip times to a leader so many are kept, the latest.
+const RTTS_KEPT: usize = 64;
+
+/// A node that has asked to be admitted and has no place yet.
+pub(super) struct Joining {
+    join: Join,
+    /// The shortest round-trip time to each leader that was measured; none to one that does not answer.
+    measured: Vec<(ClusterId, Option<Duration>)>,
+    company: Company,
+}
+
+/// Whether a joining node, whose measurements alone do not tell its place, has waited for those of others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Company {
+    NotNeeded,
+    AwaitedUntil(Time),
+    /// It measures again, because a busy machine makes one measurement too long.
+    Here,
+}
+
+impl Joining {
+    pub(super) fn new(join: Join) -> Joining {
+        Joining { join, measured: Vec::new(), company: Company::NotNeeded }
+    }
+}
+
+impl Coordinator {
+    /// A joining node has measured itself against leaders.
+    pub fn handle_probed(&mut self, now: Time, link: LinkId, rtts_us: &[(ClusterId, Option<u64>)]) {
+        let Some(joining) = self.joining.get_mut(&link) else { return };
+        for &(cluster, rtt_us) in rtts_us {
+            let rtt = rtt_us.map(Duration::from_micros);
+            match joining.measured.iter().position(|&(c, _)| c == cluster) {
+                Some(at) => joining.measured[at].1 = [joining.measured[at].1, rtt].into_iter().flatten().min(),
+                None if joining.measured.len() < PROBES_MAX => joining.measured.push((cluster, rtt)),
+                None => continue,
+            }
+            if let (Some(cluster), Some(rtt)) = (self.clusters.get_mut(&cluster), rtt) {
+                cluster.rtts.truncate(RTTS_KEPT - 1);
+                cluster.rtts.push_front(rtt);
+            }
+        }
+        self.probe_or_decide(now, link);
+    }
+
+    /// When somebody has waited long enough for company.
+    pub(super) fn company_due(&self) -> Option<Time> {
+        let awaited = self.joining.values().filter_map(|joining| match joining.company {
+            Company::AwaitedUntil(at) => Some(at),
+            _ => None,
+        });
+        awaited.min()
+    }
+
+    /// Has those measure again who have waited long enough.
+    pub(super) fn company_is_here(&mut self, now: Time) {
+        let over = |joining: &Joining| matches!(joining.company, Company::AwaitedUntil(at) if at <= now);
+        let waited: Vec<LinkId> = self.joining.iter().filter(|(_, j)| over(j)).map(|(&link, _)| link).collect();
+        waited.into_iter().for_each(|link| self.measure_again(now, link));
+    }
+
+    pub(super) fn probe_or_decide(&mut self, now: Time, link: LinkId) {
+        let joining = &self.joining[&link];
+        let verdict = judge(&joining.measured, |cluster| self.clusters.get(&cluster).into_iter().flat_map(|c| &c.rtts));
+        let measured: BTreeSet<ClusterId> = joining.measured.iter().map(|&(c, _)| c).collect();
+        let unmeasured = self.leaders(PROBES_MAX - measured.len(), |cluster| !measured.contains(&cluster));
+        // Far from all measured so far: a cluster founded meanwhile may be the right one.
+        if matches!(verdict, Verdict::Far { .. }) && !unmeasured.is_empty() {
+            return self.decisions.push_back(Decision::Probe { link, leaders: unmeasured });
+        }
+        if joining.company == Company::NotNeeded && is_unclear(&joining.measured) {
+            let joining = self.joining.get_mut(&link).expect("looked up above");
+            joining.company = Company::AwaitedUntil(now + COMPANY_WAIT);
+            return;
+        }
+        let reason = verdict.explain(|cluster| self.cluster_name(cluster));
+        let place = match verdict {
+            Verdict::Near { cluster, .. } if self.clusters.contains_key(&cluster) => Place::Cluster(cluster),
+            _ => Place::New(None),
+        };
+        let joining = self.joining.remove(&link).expect("looked up above");
+        match place {
+            // Founded at once, so that the next who measures finds this cluster's leader.
+            Place::New(_) => {
+                self.admissible.push_front((link, joining.join, place, reason));
+                self.admit(now);
+            }
+            Place::Cluster(_) => self.make_admissible(now, link, joining.join, place, reason),
+        }
+    }
+
+    /// Asks a joining node, which has waited for company, for another measurement.
+    fn measure_again(&mut self, now: Time, link: LinkId) {
+        let Some(joining) = self.joining.get_mut(&link) else { return };
+        joining.company = Company::Here;
+        let measured: Vec<ClusterId> = joining.measured.iter().map(|&(cluster, _)| cluster).collect();
+        let leaders = self.leaders(PROBES_MAX, |cluster| measured.contains(&cluster));
+        if leaders.is_empty() {
+            return self.probe_or_decide(now, link);
+        }
+        self.decisions.push_back(Decision::Probe { link, leaders });
+    }
+
+    /// Where the leaders of clusters listen, as far as anybody can connect to them.
+    fn leaders(&self, most: usize, wanted: impl Fn(ClusterId) -> bool) -> Vec<Leader> {
+        let leader = |(&id, cluster): (&ClusterId, &Cluster)| {
+            let addresses = self.members[cluster.members.first()?].addresses.clone();
+            (!addresses.is_empty()).then_some(Leader { cluster: id, addresses })
+        };
+        self.clusters.iter().filter(|(id, _)| wanted(**id)).filter_map(leader).take(most).collect()
+    }
+}
