@@ -42,9 +42,9 @@ const SETTINGS: [(&str, &str); 6] = [
     ("ipv6/conf/default/disable_ipv6", "1"),
 ];
 /// Settings of switches, beside those.
-/// A switch knows no packet filter, also where containers have their bridges go through it.
 const SWITCH_SETTINGS: [(&str, &str); 4] = [
     ("ipv4/ip_forward", "1"),
+    // A switch has no packet filter, also where containers have made bridges go through it.
     ("bridge/bridge-nf-call-iptables", "0"),
     ("bridge/bridge-nf-call-ip6tables", "0"),
     ("bridge/bridge-nf-call-arptables", "0"),

@@ -88,13 +88,13 @@ struct Cluster {
     /// In the order of joining; the first is the leader.
     members: Vec<NodeId>,
     next_rank: u32,
-    /// What nodes measured to its leader when they joined, this cluster or another one.
-    rtts: VecDeque<Duration>,
+    /// What nodes that joined, this cluster or another one, have measured to its leader: the shortest time of each.
+    rtts: BTreeMap<LinkId, Duration>,
 }
 
 impl Cluster {
     fn named(name: String) -> Cluster {
-        Cluster { name, members: Vec::new(), next_rank: 0, rtts: VecDeque::new() }
+        Cluster { name, members: Vec::new(), next_rank: 0, rtts: BTreeMap::new() }
     }
 }
 
@@ -103,6 +103,9 @@ enum Place {
     Cluster(ClusterId),
     New(Option<String>),
 }
+
+/// Who may be admitted: the link, what it says of itself, where it belongs, and why.
+type Admissible = (LinkId, Join, Place, String);
 
 /// The coordinator of one group.
 pub struct Coordinator {
@@ -118,7 +121,7 @@ pub struct Coordinator {
     asked: BTreeSet<LinkId>,
     joining: BTreeMap<LinkId, Joining>,
     accusers: BTreeMap<NodeId, BTreeSet<NodeId>>,
-    admissible: VecDeque<(LinkId, Join, Place, String)>,
+    admissible: VecDeque<Admissible>,
     admission_at: Option<Time>,
     last_admission: Option<Time>,
     completion_at: Option<Time>,
@@ -276,7 +279,11 @@ impl Coordinator {
     pub fn handle_timeout(&mut self, now: Time) {
         self.company_is_here(now);
         if self.admission_at.is_some_and(|at| at <= now) {
-            self.admit(now);
+            let first = self.admissible.len().min(ADMISSIONS_AT_ONCE);
+            let waiting = self.admissible.drain(..first).collect();
+            self.last_admission = Some(now);
+            self.admit(now, waiting);
+            self.admission_at = (!self.admissible.is_empty()).then(|| now + ADMISSION_INTERVAL);
         }
         if self.completion_at.is_some_and(|at| at <= now) {
             self.completion_at = None;
@@ -286,15 +293,12 @@ impl Coordinator {
         }
     }
 
-    fn admit(&mut self, now: Time) {
-        self.last_admission = Some(now);
-        for _ in 0..ADMISSIONS_AT_ONCE {
-            let Some((link, join, place, reason)) = self.admissible.pop_front() else { break };
+    fn admit(&mut self, now: Time, waiting: Vec<Admissible>) {
+        for (link, join, place, reason) in waiting {
             let key = join.key;
             let node = self.add_member(join, place);
             self.decisions.push_back(Decision::Admit { link, node, key, reason });
         }
-        self.admission_at = (!self.admissible.is_empty()).then(|| now + ADMISSION_INTERVAL);
         self.completion_at = Some(now + COMPLETION_PAUSE);
         self.rebalance();
         self.publish();
@@ -308,6 +312,9 @@ impl Coordinator {
         }
         let Some(member) = self.members.remove(&node) else { return false };
         let cluster = self.clusters.get_mut(&member.info.cluster).expect("a member's cluster exists");
+        if cluster.members.first() == Some(&node) {
+            cluster.rtts.clear();
+        }
         cluster.members.retain(|&other| other != node);
         if cluster.members.is_empty() {
             self.clusters.remove(&member.info.cluster);

@@ -215,7 +215,8 @@ impl Graph {
     }
 
     /// Gives `node` one peer in each other cluster (a random [`GLOBAL_PEERS_TOLD`] of them, if there are more), by
-    /// turns over the cluster's members: proportional ranks, as in Robber (TPDS 2011), whatever the order of joining.
+    /// turns over the cluster's members: proportional ranks, as in Robber (TPDS 2011), whatever the order of joining. One beside
+    /// the top, where the top has at least [`TOP_COMPANY`] others around it.
     /// True if it got any.
     pub fn connect_global<'a>(
         &mut self,

@@ -124,6 +124,7 @@ impl Strategy for Mob {
             StrategyEvent::Message { peer, message } => self.message(swarm, peer, message),
             StrategyEvent::Timeout => {
                 self.tell_leaving(swarm);
+                self.unchoke_if_idle(swarm);
                 self.tick(swarm);
             }
             StrategyEvent::AssignmentChanged => self.assignment_changed(swarm),
@@ -184,13 +185,18 @@ impl Mob {
         // Whatever was asked of the lost peer, or given to it, may be this node's to import again.
         (0..swarm.known()).for_each(|piece| self.consider(swarm, PieceIndex(piece)));
         self.divide_among_local_peers(swarm);
+        self.unchoke_if_idle(swarm);
         self.fill_all(swarm);
     }
 
     fn peer_has(&mut self, swarm: &mut Swarm, peer: LinkId, runs: &[Run]) {
         self.last_news = swarm.now();
         if swarm.peer(peer).is_some_and(|p| p.local) {
+            let at_root = swarm.standing.node == swarm.id.root;
             for piece in runs.iter().flat_map(|run| run.pieces()) {
+                if at_root {
+                    self.root_shares.take_off(swarm, piece);
+                }
                 self.todo.remove(piece);
                 self.given.remove(&piece);
                 self.abandon_import(swarm, piece);
@@ -239,8 +245,8 @@ impl Mob {
                 }
             }
             StrategyMessage::Leaving { to, pieces } => self.peer_says_leaving(swarm, peer, *to, pieces),
-            StrategyMessage::Choke => self.peer_chokes(swarm, peer, true),
-            StrategyMessage::Unchoke => self.peer_chokes(swarm, peer, false),
+            StrategyMessage::Choke => self.root_chokes(swarm, peer, true),
+            StrategyMessage::Unchoke => self.root_chokes(swarm, peer, false),
             // Work is shared within a cluster only.
             _ if is_wan(swarm, peer) => {}
             StrategyMessage::Backlog { unrequested, rate_bytes_per_s } => {

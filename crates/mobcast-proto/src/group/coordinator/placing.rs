@@ -7,7 +7,7 @@ use crate::limits::PROBES_MAX;
 
 /// A node that is neither clearly near nor clearly far waits so long for what others measure, who come at the same time, …
 const COMPANY_WAIT: Duration = Duration::from_millis(30);
-/// …of whose round-trip times to a leader so many are kept, the latest.
+/// …of whose round-trip times to a leader so many are kept: those of the latest nodes.
 const RTTS_KEPT: usize = 64;
 
 /// A node that has asked to be admitted and has no place yet.
@@ -15,6 +15,8 @@ pub(super) struct Joining {
     join: Join,
     /// The shortest round-trip time to each leader that was measured; none to one that does not answer.
     measured: Vec<(ClusterId, Option<Duration>)>,
+    /// Clusters whose leaders it has been asked to measure itself against, until it answers.
+    probing: BTreeSet<ClusterId>,
     company: Company,
 }
 
@@ -29,24 +31,28 @@ enum Company {
 
 impl Joining {
     pub(super) fn new(join: Join) -> Joining {
-        Joining { join, measured: Vec::new(), company: Company::NotNeeded }
+        Joining { join, measured: Vec::new(), probing: BTreeSet::new(), company: Company::NotNeeded }
     }
 }
 
 impl Coordinator {
     /// A joining node has measured itself against leaders.
     pub fn handle_probed(&mut self, now: Time, link: LinkId, rtts_us: &[(ClusterId, Option<u64>)]) {
-        let Some(joining) = self.joining.get_mut(&link) else { return };
-        for &(cluster, rtt_us) in rtts_us {
+        let Some(joining) = self.joining.get_mut(&link).filter(|joining| !joining.probing.is_empty()) else { return };
+        let asked = std::mem::take(&mut joining.probing);
+        for &(cluster, rtt_us) in rtts_us.iter().filter(|(cluster, _)| asked.contains(cluster)) {
             let rtt = rtt_us.map(Duration::from_micros);
-            match joining.measured.iter().position(|&(c, _)| c == cluster) {
-                Some(at) => joining.measured[at].1 = [joining.measured[at].1, rtt].into_iter().flatten().min(),
-                None if joining.measured.len() < PROBES_MAX => joining.measured.push((cluster, rtt)),
-                None => continue,
+            let at = joining.measured.iter().position(|&(c, _)| c == cluster);
+            let shortest = at.and_then(|at| joining.measured[at].1).into_iter().chain(rtt).min();
+            match at {
+                Some(at) => joining.measured[at].1 = shortest,
+                None => joining.measured.push((cluster, shortest)),
             }
-            if let (Some(cluster), Some(rtt)) = (self.clusters.get_mut(&cluster), rtt) {
-                cluster.rtts.truncate(RTTS_KEPT - 1);
-                cluster.rtts.push_front(rtt);
+            if let (Some(cluster), Some(rtt)) = (self.clusters.get_mut(&cluster), shortest) {
+                cluster.rtts.insert(link, rtt);
+                while cluster.rtts.len() > RTTS_KEPT {
+                    cluster.rtts.pop_first();
+                }
             }
         }
         self.probe_or_decide(now, link);
@@ -70,12 +76,16 @@ impl Coordinator {
 
     pub(super) fn probe_or_decide(&mut self, now: Time, link: LinkId) {
         let joining = &self.joining[&link];
-        let verdict = judge(&joining.measured, |cluster| self.clusters.get(&cluster).into_iter().flat_map(|c| &c.rtts));
+        let others = |cluster| {
+            let rtts = self.clusters.get(&cluster).into_iter().flat_map(|cluster| &cluster.rtts);
+            rtts.filter(move |&(&other, _)| other != link).map(|(_, rtt)| rtt)
+        };
+        let verdict = judge(&joining.measured, others);
         let measured: BTreeSet<ClusterId> = joining.measured.iter().map(|&(c, _)| c).collect();
         let unmeasured = self.leaders(PROBES_MAX - measured.len(), |cluster| !measured.contains(&cluster));
         // Far from all measured so far: a cluster founded meanwhile may be the right one.
         if matches!(verdict, Verdict::Far { .. }) && !unmeasured.is_empty() {
-            return self.decisions.push_back(Decision::Probe { link, leaders: unmeasured });
+            return self.probe(link, unmeasured);
         }
         if joining.company == Company::NotNeeded && is_unclear(&joining.measured) {
             let joining = self.joining.get_mut(&link).expect("looked up above");
@@ -90,11 +100,10 @@ impl Coordinator {
         let joining = self.joining.remove(&link).expect("looked up above");
         match place {
             // Founded at once, so that the next who measures finds this cluster's leader.
-            Place::New(_) => {
-                self.admissible.push_front((link, joining.join, place, reason));
-                self.admit(now);
+            Place::New(_) if self.clusters.len() < CLUSTERS_MAX => {
+                self.admit(now, vec![(link, joining.join, place, reason)]);
             }
-            Place::Cluster(_) => self.make_admissible(now, link, joining.join, place, reason),
+            _ => self.make_admissible(now, link, joining.join, place, reason),
         }
     }
 
@@ -107,6 +116,12 @@ impl Coordinator {
         if leaders.is_empty() {
             return self.probe_or_decide(now, link);
         }
+        self.probe(link, leaders);
+    }
+
+    fn probe(&mut self, link: LinkId, leaders: Vec<Leader>) {
+        let joining = self.joining.get_mut(&link).expect("only who is joining is asked");
+        joining.probing = leaders.iter().map(|leader| leader.cluster).collect();
         self.decisions.push_back(Decision::Probe { link, leaders });
     }
 

@@ -188,7 +188,7 @@ fn answer_all(group: &mut Group, rtt_us: impl Fn(&Group, LinkId, ClusterId) -> u
     }
 }
 
-/// The sites that nodes are put into which join together: `site` gives the site of link `n`, the root's is 0, sites are
+/// The clusters, as links of their members, that nodes are put into which join together: `site` gives the site of link `n`, the root's is 0, sites are
 /// `between_us` apart.
 fn found_clusters(joiners: u32, site: impl Fn(u32) -> u32, between_us: u64) -> Vec<Vec<u32>> {
     let mut group = Group::found();
@@ -220,6 +220,48 @@ fn sites_half_a_millisecond_apart_are_told_by_what_all_measured() {
 #[test]
 fn nodes_of_one_site_that_are_all_half_a_millisecond_away_stay_together() {
     assert_eq!(found_clusters(9, |_| 1, 600).len(), 1, "no difference shows a border");
+}
+
+#[test]
+fn one_slow_measurement_of_a_busy_machine_founds_no_cluster() {
+    let mut group = Group::found();
+    (0..4).for_each(|n| group.coordinator.handle_join(group.now, LinkId(n), join("n", None)));
+    group.drain();
+    for (link, rtt) in [(0, 100), (1, 110), (2, 120), (3, 900)] {
+        group.coordinator.handle_probed(group.now, LinkId(link), &[(ClusterId(0), Some(rtt))]);
+    }
+    group.drain();
+    assert!(!group.admitted.contains_key(&LinkId(3)), "it waits for company");
+    answer_all(&mut group, |_, _, _| 115);
+    assert!(group.views.values().all(|view| view.cluster == ClusterId(0)), "measured again, it is near");
+}
+
+#[test]
+fn what_was_not_asked_for_does_not_count() {
+    let mut group = Group::found();
+    group.coordinator.handle_join(group.now, LinkId(1), join("n", None));
+    group.drain();
+    for _ in 0..100 {
+        group.coordinator.handle_probed(group.now, LinkId(1), &[(ClusterId(7), Some(1)), (ClusterId(0), Some(600))]);
+    }
+    let known = &group.coordinator.clusters[&ClusterId(0)].rtts;
+    assert_eq!(known.iter().collect::<Vec<_>>(), [(&LinkId(1), &Duration::from_micros(600))]);
+    assert!(group.admitted.is_empty(), "answers that nobody asked for decide nothing");
+}
+
+#[test]
+fn nobody_has_the_top_alone_where_others_are_around_it() {
+    for (others, has_another) in [(2, false), (3, true)] {
+        let mut group = Group::found();
+        group.join_all((0..6).map(|i| join(&format!("b{i}"), Some("b"))));
+        group.join_all((0..others).map(|i| join(&format!("a{i}"), Some("a"))));
+        group.check();
+        let links = group.views.values().flat_map(|v| v.global_peers.iter().map(|peer| [v.node, peer.node]));
+        let beside_top: BTreeSet<NodeId> = links.filter(|link| !link.contains(&NodeId(0))).flatten().collect();
+        let in_b = group.views.values().filter(|view| view.cluster == ClusterId(1));
+        let all = in_b.map(|view| view.node).all(|node| beside_top.contains(&node));
+        assert_eq!(all, has_another, "{others} others");
+    }
 }
 
 #[test]

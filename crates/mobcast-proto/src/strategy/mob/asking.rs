@@ -119,8 +119,8 @@ impl Mob {
     fn idle(&mut self, swarm: &mut Swarm, link: LinkId, local: bool) {
         // Also when all that it has to import is still to come, while another one cannot keep up with what is there.
         let dry = || swarm.peers().filter(|(_, p)| !p.local).all(|(_, p)| p.window.outstanding() == 0);
-        let out_of_work = self.todo.is_empty() || dry();
-        if !self.take_over(swarm, link, local) && !local && out_of_work {
+        let idle = self.todo.is_empty() || dry();
+        if !self.take_over(swarm, link, local) && !local && idle {
             self.steal(swarm);
         }
     }

@@ -23,7 +23,7 @@ const LOW: u32 = 4;
 #[derive(Default)]
 pub(super) struct RootShares {
     of: BTreeMap<LinkId, Part>,
-    /// What has been asked for by any of them.
+    /// What has been asked for by any of them, or is there already.
     asked: HaveSet,
     /// When a part may change hands again.
     next_move: Time,
@@ -66,10 +66,7 @@ impl Mob {
     /// A local peer asks the root for a piece: when little of its part is left, it gets half of the largest rest.
     pub(super) fn local_peer_wants(&mut self, swarm: &mut Swarm, peer: LinkId, piece: PieceIndex) {
         let shares = &mut self.root_shares;
-        if shares.asked.insert(piece) {
-            let owner = shares.owner_mut(slot_of(swarm.id, piece));
-            owner.into_iter().for_each(|part| part.left = part.left.saturating_sub(1));
-        }
+        shares.take_off(swarm, piece);
         if shares.of.get(&peer).is_none_or(|part| part.left > LOW) || swarm.now() < shares.next_move {
             return;
         }
@@ -109,6 +106,14 @@ impl RootShares {
     /// Whether most local peers have something left to ask the root for that nobody has asked for.
     pub(super) fn most_are_busy(&self) -> bool {
         2 * self.of.values().filter(|part| part.left > 0).count() > self.of.len()
+    }
+
+    /// A local peer has asked for a piece, or has it.
+    pub(super) fn take_off(&mut self, swarm: &Swarm, piece: PieceIndex) {
+        if self.asked.insert(piece) {
+            let owner = self.owner_mut(slot_of(swarm.id, piece));
+            owner.into_iter().for_each(|part| part.left = part.left.saturating_sub(1));
+        }
     }
 
     /// The part that a slot belongs to.

@@ -60,13 +60,13 @@ impl Mob {
         }
         let time_left =
             |left: u32, rate: u64| Duration::for_bytes(u64::from(left) * u64::from(swarm.piece_size()), rate.max(1));
-        // Who has not begun to import is no slow one yet.
-        let out_of_work = self.todo.is_empty();
-        let busy = self.backlogs.iter().filter(|(_, (left, rate))| *left > 0 && (out_of_work || *rate > 0));
+        // With work of its own left, it takes some only from a slow member. Who has not begun to import is no slow one yet.
+        let nothing_left = self.todo.is_empty();
+        let busy = self.backlogs.iter().filter(|(_, (left, rate))| *left > 0 && (nothing_left || *rate > 0));
         let victim = busy.map(|(&link, &(left, rate))| (time_left(left, rate), link)).max();
         let Some((theirs, victim)) = victim else { return };
         let ours = time_left(self.todo.count(), Mob::import_rate(swarm));
-        if !out_of_work && theirs < (ours.times(MUCH_SLOWER) + LONG) {
+        if !nothing_left && theirs < (ours.times(MUCH_SLOWER) + LONG) {
             return;
         }
         self.stealing = Some((victim, swarm.now()));
@@ -94,8 +94,10 @@ impl Mob {
         // First what no peer of this node can provide, then from the far end of the order in which it would come. A
         // much faster thief has nothing else to ask for now: it gets what is there.
         let obtainable = |piece: PieceIndex| swarm.peers().any(|(_, p)| !p.local && p.have.contains(piece));
-        let slow = thief_rate / MUCH_SLOWER > own_rate;
-        own.sort_by_cached_key(|&piece| (obtainable(piece) != slow, std::cmp::Reverse(mix2(u64::from(piece.0), 0))));
+        let far_slower = Mob::import_rate(swarm) > 0 && thief_rate / MUCH_SLOWER > own_rate;
+        own.sort_by_cached_key(|&piece| {
+            (obtainable(piece) != far_slower, std::cmp::Reverse(mix2(u64::from(piece.0), 0)))
+        });
         own.truncate(count as usize);
         if own.is_empty() {
             own.extend(self.asked_and_late(swarm, thief_rate));
