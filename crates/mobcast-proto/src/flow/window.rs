@@ -105,9 +105,14 @@ impl Window {
         self.rtt_min.unwrap_or(RTT_UNKNOWN)
     }
 
+    /// Time since bytes arrived last, or since the first of those outstanding were requested.
+    pub fn quiet_for(&self, now: Time) -> Duration {
+        now.since(self.alive_at)
+    }
+
     /// How long something has been outstanding without a byte arriving.
     pub fn stalled_for(&self, now: Time) -> Duration {
-        if self.outstanding == 0 { Duration::ZERO } else { now.since(self.alive_at) }
+        if self.outstanding == 0 { Duration::ZERO } else { self.quiet_for(now) }
     }
 
     /// Bytes that should be outstanding.

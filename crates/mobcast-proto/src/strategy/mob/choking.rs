@@ -20,10 +20,9 @@ const LOCAL_PEERS_MIN: usize = 3;
 /// Links are compared when each local peer has asked for so many pieces since they were last.
 const COMPARED_AFTER: usize = 8;
 
-/// Local peers that have asked for nothing for so long are not busy, whatever they have left to ask for.
+/// Local peers that have asked for nothing for so long are not busy, whatever they have left to ask for; nor is a link of use that
+/// has brought nothing for so long.
 const QUIET_AFTER: Duration = Duration::from_secs(1);
-/// A link that was asked for something and has brought nothing for so long does not work.
-const STALLED_AFTER: Duration = Duration::from_secs(1);
 
 /// What is choked, on either side.
 #[derive(Default)]
@@ -121,10 +120,8 @@ impl Mob {
     /// Whether a peer in another cluster is bringing something, or could.
     fn brings(&self, swarm: &Swarm, peer: &SwarmPeer) -> bool {
         let wanted = |i: usize| self.todo.word(i) & peer.have.word(i) != 0;
-        match peer.window.outstanding() {
-            0 => self.todo.is_empty() || (0..self.todo.word_count()).any(wanted),
-            _ => peer.window.stalled_for(swarm.now()) < STALLED_AFTER,
-        }
+        let could = || self.todo.is_empty() || (0..self.todo.word_count()).any(wanted);
+        peer.window.quiet_for(swarm.now()) < QUIET_AFTER || (peer.window.outstanding() == 0 && could())
     }
 }
 
@@ -270,7 +267,7 @@ mod tests {
         mob.todo.remove(PieceIndex(0));
         assert!(swarm.request(LinkId(1), PieceIndex(0)));
         assert_eq!(spared(&mob, &swarm), [false, true]);
-        swarm.set_now(swarm.now() + STALLED_AFTER);
+        swarm.set_now(swarm.now() + QUIET_AFTER);
         assert_eq!(spared(&mob, &swarm), [false, false], "the root's link stalls");
 
         let (mut mob, mut swarm) = importer();
