@@ -13,7 +13,7 @@ const PIECE_TIMES_ROOT: f64 = 4.5;
 const SMALL: u64 = 64 << 10;
 /// …are for objects that would be fewer than so many of this size: from there on, 16 nodes on one switch or on a trunk were as fast with
 /// larger ones, in four fifths of the processor time. Where more share the links between clusters, a large piece is long on its way: 64
-/// nodes on links of 0.75 MB/s began 0.7 s later with them.
+/// nodes on links of 0.75 MB/s began 0.7 s later with them (one run each).
 const SMALL_PIECES_MAX: u64 = 1_500;
 /// Fewer receivers have less to exchange: their pieces are larger, for up to this many of them.
 const RECEIVERS_MANY: u64 = 15;
