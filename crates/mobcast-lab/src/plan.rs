@@ -1,8 +1,9 @@
 //! What a lab consists of: a namespace for each node, one with a bridge for each cluster, addresses, and the lines for
 //! `ip` and `tc` that make it. Pure: it is made elsewhere.
 //!
-//! Node `n` of cluster `c` has the address 10.100.c.n. A second network card has one of 10.101.c.n, used for routing alone:
-//! programs see one address, and what goes to other clusters takes the second card.
+//! Node `n` of the lab, in cluster `c`, has the address 10.100.c.n: nodes are counted through all clusters, because a card's
+//! queues go by the last number. A second network card has one of 10.101.c.n, used for routing alone: programs see one
+//! address, and what goes to other clusters takes the second card.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -27,8 +28,8 @@ const PACKET_BYTES: u64 = 1_500;
 const BURST_NS: u64 = 2_000_000;
 /// …and a switch holds so much for a port.
 const PORT_QUEUE_BYTES: u64 = 512_000;
-/// Queues of a node's own card, which are served by turns: a packet's last address number tells which is its. Linux does the
-/// same by flow, in `fq_codel` and `fq`, one of which is the default nearly everywhere. With a single queue a flow's part
+/// Queues of a node's own card, which are served by turns: the last number of a packet's destination tells which is its, and
+/// up to 16 nodes have one each. Linux does the same by flow, in `fq_codel` and `fq`, one of which is the default nearly everywhere. With a single queue a flow's part
 /// would be what it holds of the queue, and TCP keeps it at that (small queues, `tcp_limit_output_bytes`).
 const QUEUES: u64 = 16;
 /// What such a queue holds.
@@ -90,12 +91,13 @@ pub fn plan(topology: &Topology, lab: &str) -> Result<LabPlan, LabError> {
             return Err(LabError::Usage(format!("a lab has addresses for {COUNT_MAX} nodes of cluster {name}")));
         }
         plan.switches.push(format!("{prefix}switch-{}", spec.name));
-        plan.nodes.extend((1..=spec.nodes as u8).map(|number| NodePlan {
-            name: format!("{}{number}", spec.name),
+        let before = plan.nodes.len();
+        plan.nodes.extend((0..spec.nodes as usize).map(|node| NodePlan {
+            name: format!("{}{}", spec.name, node + 1),
             cluster,
             cluster_name: spec.name.clone(),
-            address: address(NETWORK, cluster, number),
-            namespace: format!("{prefix}{}{number}", spec.name),
+            address: address(NETWORK, cluster, ((before + node) % COUNT_MAX) as u8 + 1),
+            namespace: format!("{prefix}{}{}", spec.name, node + 1),
         }));
     }
     let mut names: Vec<&str> = plan.nodes.iter().map(|node| node.name.as_str()).collect();
@@ -278,11 +280,11 @@ mod tests {
     }
 
     #[test]
-    fn nodes_have_addresses_by_cluster_and_number() {
+    fn nodes_are_counted_through_all_clusters() {
         let plan = plan(&topology(), "x").unwrap();
         let names: Vec<(&str, String)> =
             plan.nodes.iter().map(|node| (node.name.as_str(), node.address.to_string())).collect();
-        let expected = [("A1", "10.100.1.1"), ("A2", "10.100.1.2"), ("B1", "10.100.2.1")];
+        let expected = [("A1", "10.100.1.1"), ("A2", "10.100.1.2"), ("B1", "10.100.2.3")];
         assert_eq!(names, expected.map(|(name, address)| (name, address.to_owned())));
         assert_eq!(cluster_of([10, 100, 2, 1]), Some(ClusterIndex(1)));
         assert_eq!(cluster_of([10, 101, 2, 1]), None);
@@ -318,16 +320,16 @@ mod tests {
         assert_eq!(known.len(), 2, "the other node and the switch: {node}");
         assert!(known[0].contains("10.100.1.1 lladdr 02:6d:64:00:01:01 nud permanent"), "{}", known[0]);
         let switch = lines_of(&plan, "ip", "mobcast-lab-x-switch-B");
-        assert!(switch.contains("neighbour add 10.101.2.1 lladdr 02:6d:65:00:02:01 nud permanent dev wan"), "{switch}");
+        assert!(switch.contains("neighbour add 10.101.2.3 lladdr 02:6d:65:00:02:03 nud permanent dev wan"), "{switch}");
     }
 
     #[test]
     fn a_second_card_takes_what_goes_to_other_clusters() {
         let plan = plan(&topology(), "x").unwrap();
         let node = lines_of(&plan, "ip", "mobcast-lab-x-B1");
-        assert!(node.contains("route add default via 10.101.2.254 dev eth1 src 10.100.2.1"), "{node}");
+        assert!(node.contains("route add default via 10.101.2.254 dev eth1 src 10.100.2.3"), "{node}");
         let switch = lines_of(&plan, "ip", "mobcast-lab-x-switch-B");
-        assert!(switch.contains("route add 10.100.2.1/32 via 10.101.2.1 dev wan"), "{switch}");
+        assert!(switch.contains("route add 10.100.2.3/32 via 10.101.2.3 dev wan"), "{switch}");
         assert_eq!(lines_of(&plan, "tc", "mobcast-lab-x-switch-B"), "", "only its way out has a limit");
     }
 
