@@ -12,6 +12,8 @@ const PER_LINK: usize = 2;
 /// and when a slow card serves all of them at a time, none has it soon to pass it on. Inside a single cluster there is always
 /// something else to serve, and whoever waits for a turn leaves its card idle.
 const LOCAL_AT_ONCE: usize = 4;
+/// Parts that a local link is served before it is the next one's turn.
+const PARTS_PER_TURN: u64 = 4;
 /// Requests that a peer may have waiting: the open pieces of a node at the smallest piece size.
 const WAITING_MAX: usize = 3_072;
 
@@ -33,6 +35,18 @@ struct Queue {
     in_driver: usize,
     /// Pieces that the peer has: the fewer, the sooner it is served.
     peer_pieces: u32,
+    /// Parts that it was served.
+    served: u64,
+    /// Whether it asks for what this node is the root of.
+    of_root: bool,
+}
+
+impl Queue {
+    /// Whoever has less comes first. A peer does not tell what it has to those who have it; then what it was served counts, in
+    /// turns of a few parts, so that connections are not idle between them.
+    fn has(&self) -> (u32, u64) {
+        (self.peer_pieces, self.served / PARTS_PER_TURN)
+    }
 }
 
 /// Requests of all links that wait for being served.
@@ -52,13 +66,15 @@ impl Uploads {
         self.queues.remove(&link);
     }
 
-    /// A peer asks for a part of a piece; false if it has more requests waiting than any node may have.
-    pub fn add(&mut self, link: LinkId, upload: Upload, peer_pieces: u32) -> bool {
+    /// A peer, which has `peer_pieces`, asks for a part of a piece, `of_root` if this node is the broadcast's root; false if
+    /// it has more requests waiting than any node may have.
+    pub fn add(&mut self, link: LinkId, upload: Upload, peer_pieces: u32, of_root: bool) -> bool {
         let Some(queue) = self.queues.get_mut(&link) else { return true };
         if queue.waiting.len() >= WAITING_MAX {
             return false;
         }
         queue.peer_pieces = peer_pieces;
+        queue.of_root = of_root;
         queue.waiting.push_back(upload);
         true
     }
@@ -94,18 +110,18 @@ impl Uploads {
     pub fn poll(&mut self) -> Option<(LinkId, Upload)> {
         let local = || self.queues.values().filter(|queue| !queue.wan);
         let several_clusters = self.queues.values().any(|queue| queue.wan);
-        let all_at_once = !several_clusters || local().filter(|queue| queue.in_driver > 0).count() < LOCAL_AT_ONCE;
+        let room = !several_clusters || local().filter(|queue| queue.in_driver > 0).count() < LOCAL_AT_ONCE;
         // Those who are being served go on as long as nobody who waits for a turn has less.
         let waiting = local().filter(|queue| queue.in_driver == 0 && !queue.waiting.is_empty());
-        let most_deprived = waiting.map(|queue| queue.peer_pieces).min();
-        let goes_on =
-            |queue: &Queue| queue.in_driver > 0 && most_deprived.is_none_or(|pieces| queue.peer_pieces <= pieces);
-        let turn = |queue: &Queue| queue.wan || all_at_once || goes_on(queue);
+        let most_deprived = waiting.map(Queue::has).min();
+        let goes_on = |queue: &Queue| queue.in_driver > 0 && most_deprived.is_none_or(|least| queue.has() <= least);
+        let turn = |queue: &Queue| queue.wan || queue.of_root || room || goes_on(queue);
         let ready = |queue: &Queue| !queue.waiting.is_empty() && queue.in_driver < PER_LINK && turn(queue);
         let best = self.queues.iter().filter(|(_, queue)| ready(queue));
-        let (&link, _) = best.min_by_key(|(link, queue)| (!queue.wan, queue.in_driver, queue.peer_pieces, **link))?;
+        let (&link, _) = best.min_by_key(|(link, queue)| (!queue.wan, queue.in_driver, queue.has(), **link))?;
         let queue = self.queues.get_mut(&link).expect("chosen among the queues");
         queue.in_driver += 1;
+        queue.served += 1;
         queue.waiting.pop_front().map(|upload| (link, upload))
     }
 }
@@ -123,7 +139,7 @@ mod tests {
         for &(link, wan, peer_pieces) in links {
             uploads.add_link(LinkId(link), wan);
             for piece in 0..5 {
-                assert!(uploads.add(LinkId(link), upload(piece), peer_pieces));
+                assert!(uploads.add(LinkId(link), upload(piece), peer_pieces, false));
             }
         }
         uploads
@@ -150,11 +166,42 @@ mod tests {
     }
 
     #[test]
+    fn turns_also_pass_among_peers_that_do_not_tell_what_they_have() {
+        let mut uploads = Uploads::default();
+        (1..=5).for_each(|link| uploads.add_link(LinkId(link), false));
+        uploads.add_link(LinkId(6), true);
+        let mut served = [0; 6];
+        for _ in 0..100 {
+            for link in 1..=5 {
+                while uploads.waiting_bytes(LinkId(link)) < 3 {
+                    assert!(uploads.add(LinkId(link), upload(0), 0, false));
+                }
+            }
+            for link in order(&mut uploads) {
+                served[link as usize] += 1;
+                uploads.handle_sent(LinkId(link));
+            }
+        }
+        let [least, most] = [served[1..].iter().min(), served[1..].iter().max()].map(|parts| *parts.expect("five"));
+        assert!(most - least <= 2 * PARTS_PER_TURN, "{served:?}");
+    }
+
+    #[test]
+    fn the_root_serves_all_local_peers_at_a_time() {
+        let mut uploads = uploads(&[(6, true, 9)]);
+        for link in 1..=5 {
+            uploads.add_link(LinkId(link), false);
+            assert!(uploads.add(LinkId(link), upload(0), 0, true));
+        }
+        assert_eq!(order(&mut uploads), [6, 6, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
     fn a_link_passes_its_turn_on_when_another_peer_has_less() {
         let mut uploads =
             uploads(&[(1, false, 1), (2, false, 1), (3, false, 1), (4, false, 1), (5, false, 1), (6, true, 9)]);
         assert_eq!(order(&mut uploads), [6, 6, 1, 2, 3, 4, 1, 2, 3, 4]);
-        assert!(uploads.add(LinkId(1), upload(9), 4), "it has got three more meanwhile");
+        assert!(uploads.add(LinkId(1), upload(9), 4, false), "it has got three more meanwhile");
         uploads.handle_sent(LinkId(1));
         assert_eq!(order(&mut uploads), [], "its last part goes out first");
         uploads.handle_sent(LinkId(1));

@@ -380,8 +380,10 @@ impl Node {
         if !can {
             return self.send(link, Frame::Reject { broadcast, piece });
         }
-        let peer_pieces = self.broadcasts[&broadcast].swarm().peer(link).map_or(0, |p| p.have.count());
-        if !self.uploads.add(link, Upload { broadcast, piece, range }, peer_pieces) {
+        let swarm = self.broadcasts[&broadcast].swarm();
+        let peer_pieces = swarm.peer(link).map_or(0, |p| p.have.count());
+        let of_root = swarm.standing.node == swarm.id.root;
+        if !self.uploads.add(link, Upload { broadcast, piece, range }, peer_pieces, of_root) {
             return self.drop_peer(link, CloseReason::Violation("asks for more than a node may have open".into()));
         }
         self.with_broadcast(broadcast, |b| b.handle_wanted(now, link, piece, range));
