@@ -124,6 +124,7 @@ impl Strategy for Mob {
             StrategyEvent::Message { peer, message } => self.message(swarm, peer, message),
             StrategyEvent::Timeout => {
                 self.tell_leaving(swarm);
+                self.end_waiting_for_passing_on(swarm);
                 self.unchoke_if_idle(swarm);
                 self.tick(swarm);
             }
@@ -201,6 +202,8 @@ impl Mob {
                 self.given.remove(&piece);
                 self.abandon_import(swarm, piece);
             }
+        } else if swarm.peer(peer).is_some_and(|p| Some(p.cluster) == swarm.standing.root_cluster) {
+            runs.iter().flat_map(|run| run.pieces()).for_each(|piece| self.may_leave(swarm, piece));
         }
         self.fill(swarm, peer);
     }
@@ -400,13 +403,25 @@ impl Mob {
     }
 
     /// How many clusters come before `own` in the order in which they may import a piece from the root's cluster: zero
-    /// for the designated one (highest random weight: Thaler and Ravishankar, 1998), so that also two clusters that
-    /// help a third one have different pieces to begin with.
+    /// for the designated one, so that also two clusters that help a third one have different pieces to begin with.
     fn turn(swarm: &Swarm, own: ClusterId, piece: PieceIndex) -> u64 {
-        let weight = |cluster: ClusterId| (mix2(u64::from(piece.0), u64::from(cluster.0) + 1), cluster);
-        let others = swarm.standing.clusters.iter().filter(|&&c| Some(c) != swarm.standing.root_cluster);
-        others.filter(|&&cluster| weight(cluster) > weight(own)).count() as u64
+        let before = |&cluster: &ClusterId| import_weight(piece, cluster) > import_weight(piece, own);
+        importing_clusters(swarm).filter(before).count() as u64
     }
+
+    /// The cluster that is to import a piece from the root's cluster first.
+    fn designated(swarm: &Swarm, piece: PieceIndex) -> Option<ClusterId> {
+        importing_clusters(swarm).max_by_key(|&cluster| import_weight(piece, cluster))
+    }
+}
+
+fn importing_clusters(swarm: &Swarm) -> impl Iterator<Item = ClusterId> {
+    swarm.standing.clusters.iter().copied().filter(|&cluster| Some(cluster) != swarm.standing.root_cluster)
+}
+
+/// The cluster with the highest one imports a piece first (highest random weight: Thaler and Ravishankar, 1998).
+fn import_weight(piece: PieceIndex, cluster: ClusterId) -> (u64, ClusterId) {
+    (mix2(u64::from(piece.0), u64::from(cluster.0) + 1), cluster)
 }
 
 fn is_wan(swarm: &Swarm, link: LinkId) -> bool {

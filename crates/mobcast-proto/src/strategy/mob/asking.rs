@@ -50,7 +50,7 @@ impl Mob {
         }
     }
 
-    fn pick_global(&self, swarm: &mut Swarm, link: LinkId) -> Option<PieceIndex> {
+    pub(super) fn pick_global(&self, swarm: &mut Swarm, link: LinkId) -> Option<PieceIndex> {
         if self.newcomer.is_some() || self.disk_stalls {
             return None;
         }
@@ -84,7 +84,8 @@ impl Mob {
             }
         };
         let askable = swarm.askable();
-        let candidates = |i: usize| self.todo.word(i) & peer.have.word(i) & known_mask(askable, i);
+        let waited_for = |i: usize| if from_root { self.leaving.passed_on_soon_word(i) } else { 0 };
+        let candidates = |i: usize| self.todo.word(i) & peer.have.word(i) & known_mask(askable, i) & !waited_for(i);
         let piece = pick(&mut random, self.todo.word_count(), candidates, score);
         swarm.random = random;
         piece

@@ -1,21 +1,35 @@
 //! What leaves the root's cluster: its nodes tell the other clusters what one of them has asked for, a request's way
 //! earlier than that one could announce it. Near the end, when few pieces are left that have not gone out, clusters would
 //! otherwise ask for the same ones, and each copy too many takes its time of the links that bind.
+//!
+//! What has just left for another cluster, or is another's to fetch, may soon come from there. The root's cluster is not asked
+//! for it meanwhile: where its cards bind, each copy that leaves it costs one that its own nodes wait for.
+
+use std::collections::VecDeque;
 
 use crate::content::have::{HaveSet, RUNS_PER_FRAME, Run, runs_of};
 use crate::content::slots::slot_of;
 use crate::fetch::swarm::Swarm;
 use crate::limits::HAVE_INTERVAL;
 use crate::strategy::message::StrategyMessage;
-use crate::time::Time;
+use crate::time::{Duration, Time};
 use crate::units::{ClusterId, LinkId, PieceIndex};
 
 use super::{Mob, is_wan};
+
+/// A cluster that a piece has left for has it, and has told so, after this time and so many round trips.
+const PASSING_ON: Duration = Duration::from_millis(200);
+const PASSING_ON_RTTS: u64 = 4;
 
 /// Pieces that have left the root's cluster, or are about to.
 #[derive(Default)]
 pub(super) struct Leaving {
     known: HaveSet,
+    /// Pieces that a peer in the root's cluster has told it has.
+    announced: HaveSet,
+    /// Pieces that another cluster may pass on soon, and when they are no longer waited for.
+    passed_on_soon: HaveSet,
+    passed_on_until: VecDeque<(Time, PieceIndex)>,
     /// What peers were not told yet: who asked, which piece, and whether it was asked of this node.
     untold: Vec<(ClusterId, PieceIndex, bool)>,
     tell_at: Option<Time>,
@@ -24,6 +38,11 @@ pub(super) struct Leaving {
 impl Leaving {
     pub(super) fn contains(&self, piece: PieceIndex) -> bool {
         self.known.contains(piece)
+    }
+
+    /// The bits of 64 pieces that another cluster may soon pass on.
+    pub(super) fn passed_on_soon_word(&self, index: usize) -> u64 {
+        self.passed_on_soon.word(index)
     }
 }
 
@@ -49,12 +68,50 @@ impl Mob {
     }
 
     fn leaves(&mut self, swarm: &mut Swarm, to: ClusterId, piece: PieceIndex, asked_here: bool) {
-        if !self.leaving.known.insert(piece) || !swarm.in_root_cluster() {
+        if !self.leaving.known.insert(piece) {
             return;
+        }
+        if !swarm.in_root_cluster() {
+            return self.wait_for_passing_on(swarm, to, piece);
         }
         self.leaving.untold.push((to, piece, asked_here));
         let at = *self.leaving.tell_at.get_or_insert(swarm.now() + HAVE_INTERVAL);
         swarm.wake_at(at);
+    }
+
+    /// A peer in the root's cluster has a piece: unless it is this cluster's to fetch first, whose it is may pass it on.
+    pub(super) fn may_leave(&mut self, swarm: &mut Swarm, piece: PieceIndex) {
+        if !self.leaving.announced.insert(piece) || self.leaving.known.contains(piece) || !self.todo.contains(piece) {
+            return;
+        }
+        let designated = Mob::designated(swarm, piece).filter(|&cluster| cluster != swarm.standing.cluster);
+        designated.into_iter().for_each(|cluster| self.wait_for_passing_on(swarm, cluster, piece));
+    }
+
+    fn wait_for_passing_on(&mut self, swarm: &mut Swarm, to: ClusterId, piece: PieceIndex) {
+        let rtt = swarm.peers().filter(|(_, p)| p.cluster == to).map(|(_, p)| p.window.rtt_min()).max();
+        let Some(rtt) = rtt.filter(|_| swarm.is_missing(piece)) else { return };
+        let until = swarm.now() + rtt.times(PASSING_ON_RTTS) + PASSING_ON;
+        self.leaving.passed_on_soon.insert(piece);
+        self.leaving.passed_on_until.push_back((until, piece));
+        swarm.wake_at(until);
+    }
+
+    /// Ends waiting for pieces that nobody has passed on in time.
+    pub(super) fn end_waiting_for_passing_on(&mut self, swarm: &mut Swarm) {
+        let mut ended = false;
+        while let Some(&(until, piece)) = self.leaving.passed_on_until.front() {
+            if until > swarm.now() {
+                swarm.wake_at(until);
+                break;
+            }
+            self.leaving.passed_on_until.pop_front();
+            self.leaving.passed_on_soon.remove(piece);
+            ended = true;
+        }
+        if ended {
+            self.fill_global(swarm);
+        }
     }
 
     /// Tells peers what has not been told, when it is time to: local ones what was asked of this node, those in other
@@ -91,6 +148,8 @@ impl Mob {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::content::have::Run;
     use crate::content::slots::SlotSet;
@@ -142,6 +201,52 @@ mod tests {
         let run = vec![Run { first: PieceIndex(3), count: 1 }];
         let told = [(LOCAL, ClusterId(1), run.clone()), (C, ClusterId(1), run)];
         assert_eq!(leaving(&mut swarm), told, "the own cluster and the third one, not who asked");
+    }
+
+    /// What a node of cluster 1 asks of the root's cluster, by and by.
+    fn asked_of_root_cluster(mob: &mut Mob, swarm: &mut Swarm) -> BTreeSet<u32> {
+        let pick = || mob.pick_global(swarm, LOCAL).inspect(|&piece| assert!(mob.todo.remove(piece)));
+        let picked: Vec<PieceIndex> = std::iter::from_fn(pick).collect();
+        picked.into_iter().chain(swarm.open().map(|(piece, _)| piece)).map(|piece| piece.0).collect()
+    }
+
+    /// A node of cluster 1 that has heard which pieces there are, and that the root's cluster has all of them.
+    fn importer() -> (Mob, Swarm) {
+        let (mut mob, mut swarm) = node(1);
+        mob.handle(StrategyEvent::Started, &mut swarm);
+        mob.newcomer = None;
+        swarm.add_have(LOCAL, 1, &[Run { first: PieceIndex(0), count: 8 }]);
+        (mob, swarm)
+    }
+
+    #[test]
+    fn what_has_just_left_for_another_cluster_is_not_asked_of_the_root_s() {
+        let (mut mob, mut swarm) = importer();
+        for (to, piece) in [(2, 2), (3, 3)] {
+            let pieces = vec![Run { first: PieceIndex(piece), count: 1 }];
+            let message = StrategyMessage::Leaving { to: ClusterId(to), pieces };
+            mob.handle(StrategyEvent::Message { peer: LOCAL, message: &message }, &mut swarm);
+        }
+        let asked = asked_of_root_cluster(&mut mob, &mut swarm);
+        assert_eq!(asked, BTreeSet::from([0, 1, 3, 4, 5, 6, 7]), "there is no link to where 3 has gone");
+        swarm.set_now(swarm.now() + Duration::from_secs(60));
+        mob.handle(StrategyEvent::Timeout, &mut swarm);
+        assert!(asked_of_root_cluster(&mut mob, &mut swarm).contains(&2), "nobody has passed it on");
+    }
+
+    #[test]
+    fn what_another_cluster_is_to_fetch_is_left_to_it_for_a_while() {
+        let (mut mob, mut swarm) = importer();
+        swarm.standing.clusters = [0, 1, 2].map(ClusterId).to_vec();
+        let pieces = [Run { first: PieceIndex(0), count: 8 }];
+        mob.handle(StrategyEvent::Have { peer: LOCAL, pieces: &pieces }, &mut swarm);
+        let own = |piece: &u32| Mob::designated(&swarm, PieceIndex(*piece)) == Some(ClusterId(1));
+        let (own, others): (BTreeSet<u32>, BTreeSet<u32>) = (0..8).partition(own);
+        assert!(!own.is_empty() && !others.is_empty());
+        assert_eq!(asked_of_root_cluster(&mut mob, &mut swarm), own);
+        swarm.set_now(swarm.now() + Duration::from_secs(60));
+        mob.handle(StrategyEvent::Timeout, &mut swarm);
+        assert!(asked_of_root_cluster(&mut mob, &mut swarm).is_superset(&others), "nobody has passed them on");
     }
 
     #[test]
