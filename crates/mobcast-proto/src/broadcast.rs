@@ -297,9 +297,7 @@ impl Broadcast {
 
     /// The round-trip time of a link was measured.
     pub fn handle_rtt(&mut self, link: LinkId, rtt: Duration) {
-        if let Some(peer) = self.swarm.peer_mut(link) {
-            peer.window.handle_rtt(rtt);
-        }
+        self.swarm.handle_rtt(link, rtt);
     }
 
     /// A peer has pieces and batches.

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use crate::content::have::HaveSet;
 use crate::content::slots::SlotSet;
+use crate::fetch::swarm::Swarm;
 use crate::flow::window::Window;
 use crate::limits::HAVE_INTERVAL;
 use crate::time::{Duration, Time};
-use crate::units::{ClusterId, NodeId, PieceIndex};
+use crate::units::{ClusterId, LinkId, NodeId, PieceIndex};
 
 /// A few have-messages wait this long for company: a frame costs both ends more than the pieces in it…
 const HAVE_PATIENCE: Duration = HAVE_INTERVAL.times(3);
@@ -80,5 +81,16 @@ impl SwarmPeer {
         let patience = HAVE_PATIENCE.max(HAVE_PATIENCE_PER_PEER.times(peers as u64));
         let interval = if self.to_announce.len() >= HAVE_COMPANY { HAVE_INTERVAL } else { patience };
         self.flushed_at.map_or(now, |at| (at + interval).max(now))
+    }
+}
+
+impl Swarm {
+    /// The round-trip time of a link was measured.
+    pub(crate) fn handle_rtt(&mut self, link: LinkId, rtt: Duration) {
+        let Some(peer) = self.peers.get_mut(&link) else { return };
+        peer.window.handle_rtt(rtt);
+        let local = || self.peers.values().filter(|peer| peer.local);
+        let nearest = local().map(|peer| peer.window.rtt_min()).min();
+        self.peers.values_mut().filter(|peer| peer.local).for_each(|peer| peer.window.set_nearest(nearest));
     }
 }

@@ -34,7 +34,7 @@ pub struct Swarm {
     end: Option<End>,
     batches: u32,
     have: HaveSet,
-    peers: BTreeMap<LinkId, SwarmPeer>,
+    pub(super) peers: BTreeMap<LinkId, SwarmPeer>,
     local_copies: Vec<u16>,
     open: BTreeMap<PieceIndex, OpenPiece>,
     open_set: HaveSet,
@@ -356,10 +356,6 @@ impl Swarm {
                 self.local_copies[piece.as_usize()] -= 1;
             }
         }
-    }
-
-    pub(crate) fn peer_mut(&mut self, link: LinkId) -> Option<&mut SwarmPeer> {
-        self.peers.get_mut(&link)
     }
 
     /// A peer has pieces; returns those that are news, as runs.

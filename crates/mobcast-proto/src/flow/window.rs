@@ -13,6 +13,9 @@ const UNSEEN_MAX: u64 = WINDOW_FIRST;
 /// The same inside a cluster, whatever the rate: at pieces of 64 KiB one is on its way and one behind it. No share changes
 /// hands there, and whoever serves many peers alike should always have somebody to serve.
 const UNSEEN_LOCAL: u64 = 96 << 10;
+/// Inside a cluster no peer counts as farther than the nearest one and this: what was measured when cards were busy already
+/// is the time in their queues. Whoever reckoned with it would ask for more, and take the card from those who do not.
+const NEAR: Duration = Duration::from_millis(5);
 /// Added to two round trips: what scheduling, batching and disk reads of the peer may take. On top comes a chunk:
 /// bytes are seen to arrive only when the chunk is complete that they are in.
 const SLACK: Duration = Duration::from_millis(10);
@@ -35,6 +38,8 @@ pub struct RequestMark {
 pub struct Window {
     local: bool,
     rtt_min: Option<Duration>,
+    /// The same of the nearest peer of the cluster.
+    nearest: Option<Duration>,
     delivered: u64,
     outstanding: u64,
     /// When bytes arrived last, or the first of those outstanding were requested.
@@ -51,6 +56,11 @@ impl Window {
     /// A round-trip time was measured.
     pub fn handle_rtt(&mut self, rtt: Duration) {
         self.rtt_min = Some(self.rtt_min.map_or(rtt, |min| min.min(rtt)));
+    }
+
+    /// The shortest round-trip time to any peer of the cluster; it counts if this one is of the cluster.
+    pub fn set_nearest(&mut self, rtt: Option<Duration>) {
+        self.nearest = rtt;
     }
 
     /// Bytes were requested.
@@ -122,7 +132,9 @@ impl Window {
         }
         let rate = self.rate_bytes_per_s();
         let unseen = if self.local { UNSEEN_LOCAL } else { CHUNK_TIME.bytes_at(rate).min(UNSEEN_MAX) };
-        (self.rtt_min().times(2) + SLACK).bytes_at(rate) + unseen
+        let near = self.nearest.filter(|_| self.local).map(|rtt| rtt + NEAR);
+        let rtt = near.map_or(self.rtt_min(), |near| self.rtt_min().min(near));
+        (rtt.times(2) + SLACK).bytes_at(rate) + unseen
     }
 
     /// Whether another request should be sent: the window is not full. Pieces are not split for it, so that the
@@ -197,5 +209,17 @@ mod tests {
         };
         assert!(window(true) >= UNSEEN_LOCAL, "{}", window(true));
         assert!(window(false) < UNSEEN_MAX / 10, "64 KiB a second from another cluster: {}", window(false));
+    }
+
+    #[test]
+    fn inside_a_cluster_time_in_queues_does_not_widen_a_window() {
+        let size = |local, rtt_ms| {
+            let mut window = run(10_000_000, Duration::from_millis(rtt_ms), Time(2_000_000_000));
+            window.set_local(local);
+            window.set_nearest(Some(Duration::from_millis(1)));
+            window.size()
+        };
+        assert!(size(true, 40) < size(true, 6) + 10_000, "{} {}", size(true, 40), size(true, 6));
+        assert!(size(false, 40) > size(false, 6) + 500_000, "{} {}", size(false, 40), size(false, 6));
     }
 }
