@@ -102,11 +102,19 @@ fn print_optimum(args: &cli::OptimumArgs) -> Result<(), LabError> {
 
 fn print_report(args: &cli::ReportArgs) -> Result<(), LabError> {
     let records = report::read(&args.files).map_err(|error| LabError::Usage(error.to_string()))?;
-    let table = if args.compare { report::compare(&records) } else { report::markdown(&records) };
+    let report::Lines { runs, striping } = &records;
+    let table = match args.compare {
+        true => report::compare(runs),
+        false if runs.is_empty() && !striping.is_empty() => report::striping_markdown(striping),
+        false => report::markdown(runs) + &report::striping_markdown(striping),
+    };
     print!("{table}");
     let Some(directory) = &args.output else { return Ok(()) };
     std::fs::create_dir_all(directory).map_err(LabError::at(directory))?;
-    let charts = if args.compare { Vec::new() } else { report::charts(&records) };
+    let charts = match args.compare {
+        true => Vec::new(),
+        false => [report::charts(runs), report::striping_charts(striping)].concat(),
+    };
     let name = if args.compare { "compare.md" } else { "report.md" };
     for (name, text) in charts.into_iter().chain([(name.to_owned(), table)]) {
         let path = directory.join(name);

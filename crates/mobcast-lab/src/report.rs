@@ -9,10 +9,14 @@
 //! | `chart` | what stands where in a bar chart |
 //! | `svg` | the shapes of a chart as text |
 //! | `compare` | lab and simulator side by side |
+//! | `striping` | tables and charts of transfers over several connections |
+//! | `curves` | what stands where in a line chart |
 
 mod chart;
 mod compare;
+mod curves;
 mod lines;
+mod striping;
 mod summary;
 mod svg;
 mod table;
@@ -21,5 +25,6 @@ mod tests;
 
 pub use chart::charts;
 pub use compare::compare;
-pub use lines::{ReportError, read, read_noting};
+pub use lines::{Lines, ReportError, read, read_noting};
+pub use striping::{striping_charts, striping_markdown};
 pub use table::markdown;

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use mobcast_topology::files::striping::is_striping;
 use mobcast_topology::files::{Experiment, Planned, Program, RivalFile};
 use mobcast_topology::record::{RunOutcome, RunRecord};
 use mobcast_topology::{Cluster, Topology};
@@ -82,6 +83,10 @@ impl Attempt {
 
 /// Runs an experiment, or what is left of it.
 pub fn run(args: RunArgs) -> Result<(), LabError> {
+    if is_striping(&args.experiment)? {
+        let path = args.experiment.display();
+        return Err(LabError::Usage(format!("{path} has stripes, which the simulator runs: mobcast-sim run {path}")));
+    }
     let experiment = Experiment::load(&args.experiment)?;
     if let Some(reason) = crate::lab::obstacle() {
         return Err(LabError::Missing(reason));

@@ -70,7 +70,7 @@ fn run(experiment: &Path, output: &Path, more: &[&str]) -> (Output, u32) {
 }
 
 fn records(path: &Path) -> Vec<RunRecord> {
-    read(&[path]).expect("lines of records")
+    read(&[path]).expect("lines of records").runs
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_lab_stays_until_it_is_taken_down() {
     let up = lab(&["up", &topology, "--name", &name]);
     assert!(up.status.success(), "{}", said(&up));
     assert_eq!(lab(&["up", &topology, "--name", &name]).status.code(), Some(2), "it is there already");
-    let route = lab(&["exec", "--name", &name, "Amsterdam1", "ip", "-4", "route", "get", "10.100.2.1"]);
+    let route = lab(&["exec", "--name", &name, "Amsterdam1", "ip", "-4", "route", "get", "10.100.2.9"]);
     assert!(said(&route).contains("dev eth1 src 10.100.1.1"), "the second card goes to others: {}", said(&route));
     let inside = lab(&["exec", "--name", &name, "Amsterdam1", "--", "ip", "-4", "route", "get", "10.100.1.2"]);
     assert!(said(&inside).contains("dev eth0"), "and the first to the own cluster: {}", said(&inside));

@@ -2,6 +2,7 @@
 //! everything else goes to standard error.
 
 mod ledger;
+mod striping;
 mod table;
 
 use std::fmt::Display;
@@ -69,6 +70,9 @@ fn text(error: impl Display) -> String {
 
 /// Runs all runs that are not there yet; whether all, earlier ones too, are complete.
 fn run(args: &RunArgs) -> Result<bool, String> {
+    if mobcast_topology::files::striping::is_striping(&args.experiment).map_err(text)? {
+        return striping::run(&args.experiment, args.output.as_deref());
+    }
     let mut experiment = Experiment::load(&args.experiment).map_err(text)?;
     experiment.seed = args.seed.unwrap_or(experiment.seed);
     if args.quick && experiment.quick.is_none() {

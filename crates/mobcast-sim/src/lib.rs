@@ -7,6 +7,8 @@ pub mod faults;
 pub mod fluid;
 pub mod link;
 pub mod network;
+pub mod packet;
 pub mod queue;
 pub mod run;
+pub mod striping;
 pub mod world;

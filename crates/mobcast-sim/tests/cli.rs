@@ -124,3 +124,25 @@ fn the_help_names_every_flag() {
     "#]]
     .assert_eq(&help);
 }
+
+#[test]
+fn an_experiment_with_stripes_gives_a_line_for_each_case_and_a_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let [file, lines] = ["s.toml", "s.jsonl"].map(|name| directory.path().join(name).display().to_string());
+    let text = "title = \"stripes\"\n[striping]\nnodes = [1]\nbetween_mbit_per_s = [10]\nround_trip_ms = [20, 40]\n\
+                stripes = [1, 4]\nbytes_per_node = 100_000\nsample_ms = 10.0\n";
+    std::fs::write(&file, text).unwrap();
+    let output = sim(&["run", &file, "--output", &lines]);
+    assert!(output.status.success(), "{}", errors(&output));
+    assert!(errors(&output).contains("1      10     40    50 |"), "{}", errors(&output));
+    let written = std::fs::read_to_string(&lines).unwrap();
+    let records: Vec<serde_json::Value> = written.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(records.len(), 4);
+    assert!(records.iter().all(|r| r["sent_packets"] == 98 && r["samples"].as_array().unwrap().len() > 10));
+    let again = sim(&["run", &file]);
+    assert_eq!(String::from_utf8(again.stdout).unwrap(), written, "the same again");
+    std::fs::write(&file, format!("{text}longest_s = 0.05\n")).unwrap();
+    let output = sim(&["run", &file]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors(&output).contains("4 cases take longer than longest_s = 0.05"), "{}", errors(&output));
+}

@@ -7,11 +7,13 @@
 //! | [`topology`] | `scenarios/topologies/NAME.toml` |
 //! | [`experiment`] | `scenarios/experiments/NAME.toml`, and the runs that it asks for ([`plan`]) |
 //! | [`rival`] | `scenarios/rivals/NAME.toml` |
+//! | [`striping`] | `scenarios/experiments/striping-NAME.toml`: one network, many connections |
 
 pub mod error;
 pub mod experiment;
 pub mod plan;
 pub mod rival;
+pub mod striping;
 pub mod topology;
 mod values;
 
@@ -19,4 +21,5 @@ pub use error::FileError;
 pub use experiment::Experiment;
 pub use plan::{Planned, Program};
 pub use rival::{Clock, RivalFile};
+pub use striping::{StripingCase, StripingExperiment};
 pub use topology::TopologyFile;

@@ -155,3 +155,56 @@ pub struct Emulation {
     /// Changes of links that took place.
     pub changes: u32,
 }
+
+/// One run of an experiment with stripes, as one JSON line.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StripingRecord {
+    /// Name of the experiment.
+    pub striping: String,
+    /// Nodes that send, each to its own counterpart.
+    pub nodes: u32,
+    /// The rate of the line between the routers.
+    pub between_mbit_per_s: f64,
+    /// There and back between the routers.
+    pub round_trip_ms: f64,
+    /// Connections of each node.
+    pub stripes: u32,
+    /// Packets that wait before each line at most.
+    pub queue_packets: u32,
+    /// When the slowest stripe was acknowledged; none if that took longer than the experiment allows.
+    pub seconds: Option<f64>,
+    /// Packets with data, those sent again too.
+    pub sent_packets: u64,
+    /// Those that had been sent before.
+    pub resent_packets: u64,
+    /// Packets that found the queue of a node's card full.
+    pub dropped_at_cards: u64,
+    /// Packets that found the queue of the line between the routers full.
+    pub dropped_between: u64,
+    /// Timeouts of all connections.
+    pub timeouts: u64,
+    /// Packet events that were simulated.
+    pub events: u64,
+    /// A number, in hexadecimal, that any difference in what happened changes.
+    pub trace_hash: String,
+    /// The transfer at regular times, if the experiment asks for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<StripingSample>,
+}
+
+/// A moment of a transfer.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StripingSample {
+    /// When.
+    pub seconds: f64,
+    /// The first connection's congestion window.
+    pub window_packets: f64,
+    /// Packets with data sent so far, by all connections.
+    pub sent_packets: u64,
+    /// Those that had been sent before.
+    pub resent_packets: u64,
+    /// Packets that wait for the line between the routers.
+    pub queue_packets: u64,
+}

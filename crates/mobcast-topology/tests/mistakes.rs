@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mobcast_topology::files::{Experiment, Program, TopologyFile};
+use mobcast_topology::files::{Experiment, Program, StripingExperiment, TopologyFile};
 use mobcast_topology::{LinkRef, QueueLimit};
 
 const TWO: &str = r#"title = "two"
@@ -248,4 +248,27 @@ fn runs_repeat_on_the_outside_and_share_seed_and_network() {
     assert_eq!(rates.count(), 2 * 299, "every second but the first until the time-out");
     assert_eq!(experiment.runs(true).len(), 8);
     assert!(Experiment::load_without_rivals(&house.path()).unwrap().extent.rivals.is_empty());
+}
+
+/// The error of an experiment with stripes with one text replaced by another.
+fn striping_error(from: &str, to: &str) -> String {
+    const STRIPES: &str = "title = \"s\"\n\n[striping]\nnodes = [1, 8]\nbetween_mbit_per_s = [1.5, 10]\n\
+                           round_trip_ms = [20]\nstripes = [1, 4]\n";
+    assert!(STRIPES.contains(from), "{from}");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s.toml");
+    std::fs::write(&path, STRIPES.replacen(from, to, 1)).unwrap();
+    let error = StripingExperiment::load(&path).unwrap_err().to_string();
+    error.rsplit_once("s.toml:").expect("the file is named").1.to_owned()
+}
+
+#[test]
+fn an_experiment_with_stripes_is_checked() {
+    assert_starts(&striping_error("[1, 8]", "[0]"), "4: nodes: 0 is not in the range 1 to 1000");
+    assert_starts(&striping_error("[1, 8]", "[]"), "4: nodes: the list is empty");
+    assert_starts(&striping_error("1.5", "0"), "5: between_mbit_per_s: 0 is not in the range 0.001 to");
+    assert_starts(&striping_error("[20]", "[-1]"), "6: round_trip_ms: -1 is not in the range 0 to");
+    assert_starts(&striping_error("stripes =", "strips ="), "7: strips: unknown field `strips`");
+    let wide = format!("stripes = [{}]", ["1"; 60_000].join(","));
+    assert_starts(&striping_error("stripes = [1, 4]", &wide), "7: stripes: 240000 cases are more than 100000");
 }

@@ -5,7 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use mobcast_topology::files::{Experiment, Planned, TopologyFile};
+use mobcast_topology::files::striping::is_striping;
+use mobcast_topology::files::{Experiment, Planned, StripingExperiment, TopologyFile};
 use mobcast_topology::{ClusterIndex, PayloadFactor, optimum};
 
 const ROOT: ClusterIndex = ClusterIndex(0);
@@ -59,7 +60,7 @@ fn every_topology_can_be_read_and_has_its_optimum() {
 
 #[test]
 fn every_experiment_can_be_read_and_has_runs_of_about_a_minute() {
-    for path in files("experiments") {
+    for path in files("experiments").into_iter().filter(|path| !is_striping(path).unwrap()) {
         let experiment = Experiment::load_without_rivals(&path).unwrap_or_else(|error| panic!("{error}"));
         let (runs, quick) = (experiment.runs(false), experiment.runs(true));
         let seconds = |runs: &[Planned]| runs.iter().map(|run| run.ideal_seconds).sum::<f64>();
@@ -103,4 +104,13 @@ fn m2_changes_in_the_middle_and_every_twelfth_of_the_ideal_time() {
     assert_eq!(times("fast-slow"), [30_000]);
     assert_eq!(times("slow-fast"), [30_000]);
     assert_eq!(times("mayhem")[..3], [5_000, 10_000, 15_000].map(|ms| ms - 1), "a little less than a twelfth");
+}
+
+#[test]
+fn every_experiment_with_stripes_can_be_read() {
+    let striping = files("experiments").into_iter().filter(|path| is_striping(path).unwrap());
+    let experiments = striping.map(|path| StripingExperiment::load(&path).unwrap_or_else(|error| panic!("{error}")));
+    let cases: Vec<(String, usize)> = experiments.map(|experiment| (experiment.name, experiment.cases.len())).collect();
+    let expected = [("striping-1", 1), ("striping-3", 2), ("striping-nodes", 1_050), ("striping-queue", 160)];
+    assert_eq!(cases, expected.map(|(name, count)| (name.to_owned(), count)));
 }

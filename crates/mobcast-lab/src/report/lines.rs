@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mobcast_topology::record::RunRecord;
+use mobcast_topology::record::{RunRecord, StripingRecord};
 use thiserror::Error;
 
 /// Why lines cannot be read. The message names the mend.
@@ -29,12 +29,21 @@ pub enum ReportError {
     },
 }
 
+/// What lines hold.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Lines {
+    /// Broadcasts.
+    pub runs: Vec<RunRecord>,
+    /// Transfers over several connections.
+    pub striping: Vec<StripingRecord>,
+}
+
 /// Reads the records of all files, in the order of the files and their lines. An incomplete last line is left out, and
 /// standard error says so.
 ///
 /// # Errors
 /// If a file cannot be read, or a line in it is no record.
-pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<RunRecord>, ReportError> {
+pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Lines, ReportError> {
     read_noting(paths, |note| eprintln!("{note}"))
 }
 
@@ -42,8 +51,8 @@ pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<RunRecord>, ReportError> 
 ///
 /// # Errors
 /// If a file cannot be read, or a line in it is no record.
-pub fn read_noting<P: AsRef<Path>>(paths: &[P], mut note: impl FnMut(String)) -> Result<Vec<RunRecord>, ReportError> {
-    let mut records = Vec::new();
+pub fn read_noting<P: AsRef<Path>>(paths: &[P], mut note: impl FnMut(String)) -> Result<Lines, ReportError> {
+    let mut records = Lines::default();
     for path in paths {
         let path = path.as_ref();
         let bytes = std::fs::read(path).map_err(|source| ReportError::Unreadable { path: path.to_owned(), source })?;
@@ -52,19 +61,14 @@ pub fn read_noting<P: AsRef<Path>>(paths: &[P], mut note: impl FnMut(String)) ->
     Ok(records)
 }
 
-fn read_file(
-    path: &Path,
-    bytes: &[u8],
-    records: &mut Vec<RunRecord>,
-    note: &mut impl FnMut(String),
-) -> Result<(), ReportError> {
+fn read_file(path: &Path, bytes: &[u8], records: &mut Lines, note: &mut impl FnMut(String)) -> Result<(), ReportError> {
     let mut lines = bytes.split(|&byte| byte == b'\n').enumerate().peekable();
     while let Some((index, line)) = lines.next() {
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        match serde_json::from_slice(line) {
-            Ok(record) => records.push(record),
+        match records.add(line) {
+            Ok(()) => {}
             Err(_) if lines.peek().is_none() => {
                 let place = format!("{}:{}", path.display(), index + 1);
                 note(format!("{place}: an incomplete last line, as an interrupted run leaves, is left out"));
@@ -76,4 +80,15 @@ fn read_file(
         }
     }
     Ok(())
+}
+
+impl Lines {
+    fn add(&mut self, line: &[u8]) -> Result<(), serde_json::Error> {
+        if line.trim_ascii_start().starts_with(b"{\"striping\"") {
+            self.striping.push(serde_json::from_slice(line)?);
+        } else {
+            self.runs.push(serde_json::from_slice(line)?);
+        }
+        Ok(())
+    }
 }

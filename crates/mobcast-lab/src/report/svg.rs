@@ -26,6 +26,11 @@ const PATTERNS: [(&str, &str); FILLINGS] = [
     ("#f0e442", "M3 4H5"),
 ];
 
+/// How curves are broken, once all colours are taken.
+const DASHES: [&str; 2] = ["", " stroke-dasharray=\"6 4\""];
+/// Curves of more points have no marks.
+const MARKED_MAX: usize = 40;
+
 /// Where a text is held.
 #[derive(Clone, Copy, Debug)]
 pub enum Anchor {
@@ -86,6 +91,23 @@ impl Drawing {
             at(size.1),
             filling % FILLINGS
         );
+    }
+
+    /// A line through points in one of the fillings' colours, with a mark at each of a few points.
+    pub fn curve(&mut self, points: &[(f64, f64)], filling: usize) {
+        let (colour, _) = PATTERNS[filling % FILLINGS];
+        let dashes = DASHES[filling / FILLINGS % DASHES.len()];
+        let text: Vec<String> = points.iter().map(|(x, y)| format!("{},{}", at(*x), at(*y))).collect();
+        let _ = writeln!(
+            self.body,
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"{dashes}/>",
+            text.join(" ")
+        );
+        if points.len() <= MARKED_MAX {
+            for (x, y) in points {
+                let _ = writeln!(self.body, "<circle cx=\"{}\" cy=\"{}\" r=\"3\" fill=\"{colour}\"/>", at(*x), at(*y));
+            }
+        }
     }
 
     /// A text; `class` is one of the style's, or empty.

@@ -216,7 +216,7 @@ fn files_are_read_in_their_order_and_an_incomplete_last_line_is_left_out() {
     let second = file(&line(4.0));
     let mut notes = Vec::new();
     let records = read_noting(&[first.path(), second.path()], |note| notes.push(note)).unwrap();
-    let rates: Vec<f64> = records.iter().map(|record| record.throughput_mb_per_s).collect();
+    let rates: Vec<f64> = records.runs.iter().map(|record| record.throughput_mb_per_s).collect();
     assert_eq!(rates, [1.0, 2.0, 4.0]);
     let place = format!("{}:4: an incomplete last line", first.path().display());
     assert!(matches!(&notes[..], [note] if note.starts_with(&place)), "{notes:?}");

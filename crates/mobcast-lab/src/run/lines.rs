@@ -22,7 +22,7 @@ impl Lines {
         let mut done = BTreeSet::new();
         if path.exists() {
             let records = report::read(&[path.to_owned()]).map_err(|error| LabError::Usage(error.to_string()))?;
-            let kept = records.into_iter().filter(|record| enough || record.outcome != RunOutcome::Void);
+            let kept = records.runs.into_iter().filter(|record| enough || record.outcome != RunOutcome::Void);
             done.extend(kept.map(|record| (record.case, record.repetition)));
         }
         Ok(Lines { path: path.to_owned(), done })

@@ -1,0 +1,402 @@
+//! Ports, connections over paths of ports, and the one loop that moves packets between them. Promises that the same calls
+//! give the same packets at the same nanosecond.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::port::{Port, PortCounters, PortSettings};
+use super::tcp::{Receiver, Sender, TcpSettings};
+
+/// Ports from one end of a connection to the other, at most: card, access and link between clusters, access and card.
+pub const HOPS_MAX: usize = 5;
+
+/// A port, by the order of adding.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct PortIndex(pub u32);
+
+/// A connection, by the order of opening.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct ConnectionIndex(pub u32);
+
+/// Bytes of packets on the line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PacketSizes {
+    /// Of one with a segment.
+    pub data_bytes: u32,
+    /// Of one with an acknowledgement alone.
+    pub ack_bytes: u32,
+}
+
+/// The way of a connection's packets.
+#[derive(Clone, Copy, Debug)]
+struct Path {
+    ports: [u32; HOPS_MAX],
+    hops: u8,
+}
+
+/// A packet under way.
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    connection: u32,
+    /// A segment's number, or the first one that the receiver lacks.
+    number: u32,
+    hop: u8,
+    is_ack: bool,
+}
+
+#[derive(Debug)]
+struct Connection {
+    sender: Sender,
+    receiver: Receiver,
+    forward: Path,
+    back: Path,
+    /// The one valid entry of each timer in the event queue.
+    sender_timer_ns: Option<u64>,
+    receiver_timer_ns: Option<u64>,
+    done_at_ns: Option<u64>,
+}
+
+/// What an entry of the event queue is about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Due {
+    Port(u32),
+    SenderTimer(u32),
+    ReceiverTimer(u32),
+}
+
+/// Connections over ports, in virtual time.
+#[derive(Debug)]
+pub struct Engine {
+    tcp: TcpSettings,
+    sizes: PacketSizes,
+    now_ns: u64,
+    /// By time, then by the order of insertion.
+    events: BinaryHeap<Reverse<(u64, u64, Due)>>,
+    inserted: u64,
+    ports: Vec<Port<Packet>>,
+    /// The one valid entry of each port in the event queue.
+    port_due_ns: Vec<Option<u64>>,
+    connections: Vec<Connection>,
+    open: usize,
+    events_total: u64,
+    trace: u64,
+}
+
+impl Engine {
+    /// An engine without ports, at time zero.
+    pub fn new(tcp: TcpSettings, sizes: PacketSizes) -> Engine {
+        Engine {
+            tcp,
+            sizes,
+            now_ns: 0,
+            events: BinaryHeap::new(),
+            inserted: 0,
+            ports: Vec::new(),
+            port_due_ns: Vec::new(),
+            connections: Vec::new(),
+            open: 0,
+            events_total: 0,
+            trace: 0,
+        }
+    }
+
+    /// Adds a port.
+    pub fn add_port(&mut self, settings: PortSettings) -> PortIndex {
+        self.ports.push(Port::new(settings));
+        self.port_due_ns.push(None);
+        PortIndex((self.ports.len() - 1) as u32)
+    }
+
+    /// Opens a connection, whose segments take the ports of `forward` and whose acknowledgements those of `back`, and gives it
+    /// `segments` to send. There is no handshake: the first segments leave at once.
+    ///
+    /// # Panics
+    /// If a path is empty, or longer than [`HOPS_MAX`].
+    pub fn open(&mut self, forward: &[PortIndex], back: &[PortIndex], segments: u32) -> ConnectionIndex {
+        let mut sender = Sender::new(self.tcp);
+        sender.supply(segments);
+        self.connections.push(Connection {
+            sender,
+            receiver: Receiver::new(self.tcp),
+            forward: path(forward),
+            back: path(back),
+            sender_timer_ns: None,
+            receiver_timer_ns: None,
+            done_at_ns: None,
+        });
+        let index = (self.connections.len() - 1) as u32;
+        self.open += 1;
+        self.advance(index);
+        ConnectionIndex(index)
+    }
+
+    /// Goes on until everything is acknowledged, or `until_ns`; whether everything is.
+    pub fn run(&mut self, until_ns: u64) -> bool {
+        while self.open > 0 {
+            let Some(&Reverse((at_ns, _, due))) = self.events.peek() else { break };
+            if at_ns > until_ns {
+                break;
+            }
+            self.events.pop();
+            self.now_ns = at_ns;
+            match due {
+                Due::Port(port) => self.arrive(port),
+                Due::SenderTimer(connection) => self.sender_timer(connection),
+                Due::ReceiverTimer(connection) => self.receiver_timer(connection),
+            }
+        }
+        if self.open > 0 {
+            self.now_ns = self.now_ns.max(until_ns);
+        }
+        self.open == 0
+    }
+
+    /// Virtual time, in nanoseconds.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// When everything that a connection was given was acknowledged.
+    pub fn done_at_ns(&self, connection: ConnectionIndex) -> Option<u64> {
+        self.connections[connection.0 as usize].done_at_ns
+    }
+
+    /// The sending end of a connection.
+    pub fn sender(&self, connection: ConnectionIndex) -> &Sender {
+        &self.connections[connection.0 as usize].sender
+    }
+
+    /// What a port has seen.
+    pub fn counters(&self, port: PortIndex) -> PortCounters {
+        self.ports[port.0 as usize].counters()
+    }
+
+    /// Packets that wait in a port or are leaving it.
+    pub fn waiting(&mut self, port: PortIndex) -> usize {
+        self.ports[port.0 as usize].waiting(self.now_ns)
+    }
+
+    /// Packets that arrived at the end of a port, and timers that ran out.
+    pub fn events_total(&self) -> u64 {
+        self.events_total
+    }
+
+    /// A number that any difference in what happened changes.
+    pub fn trace_hash(&self) -> u64 {
+        self.trace
+    }
+}
+
+/// The loop.
+impl Engine {
+    /// The next packets of a port are at its other end.
+    fn arrive(&mut self, port: u32) {
+        if self.port_due_ns[port as usize] != Some(self.now_ns) {
+            return;
+        }
+        self.port_due_ns[port as usize] = None;
+        while let Some(packet) = self.ports[port as usize].pop(self.now_ns) {
+            self.events_total += 1;
+            self.take(packet);
+        }
+        self.plan(port);
+    }
+
+    /// A packet goes on, or has arrived.
+    fn take(&mut self, mut packet: Packet) {
+        packet.hop += 1;
+        let connection = &mut self.connections[packet.connection as usize];
+        let path = if packet.is_ack { &connection.back } else { &connection.forward };
+        if packet.hop < path.hops {
+            return self.push(packet);
+        }
+        self.trace = mobcast_proto::random::mix2(self.trace, self.now_ns ^ u64::from(packet.number) << 32);
+        if packet.is_ack {
+            connection.sender.handle_ack(self.now_ns, packet.number);
+            return self.advance(packet.connection);
+        }
+        let ack = connection.receiver.handle_segment(self.now_ns, packet.number);
+        self.acknowledge(packet.connection, ack);
+    }
+
+    fn push(&mut self, packet: Packet) {
+        let connection = &self.connections[packet.connection as usize];
+        let (path, bytes) = match packet.is_ack {
+            true => (&connection.back, self.sizes.ack_bytes),
+            false => (&connection.forward, self.sizes.data_bytes),
+        };
+        let port = path.ports[usize::from(packet.hop)];
+        if self.ports[port as usize].push(self.now_ns, bytes, packet) {
+            self.plan(port);
+        }
+    }
+
+    /// Sees to it that the event queue knows when a port's next packet arrives.
+    fn plan(&mut self, port: u32) {
+        let next = self.ports[port as usize].next_arrival_ns();
+        let due = &mut self.port_due_ns[port as usize];
+        if let Some(at_ns) = next.filter(|at_ns| due.is_none_or(|due| *at_ns < due)) {
+            *due = Some(at_ns);
+            self.insert(at_ns, Due::Port(port));
+        }
+    }
+
+    fn insert(&mut self, at_ns: u64, due: Due) {
+        self.inserted += 1;
+        self.events.push(Reverse((at_ns, self.inserted, due)));
+    }
+
+    /// Lets out what a sender may send, and sets its timer.
+    fn advance(&mut self, index: u32) {
+        let now_ns = self.now_ns;
+        while let Some(number) = self.connections[index as usize].sender.poll(now_ns) {
+            self.push(Packet { connection: index, number, hop: 0, is_ack: false });
+        }
+        let connection = &mut self.connections[index as usize];
+        if connection.done_at_ns.is_none() && connection.sender.is_done() {
+            connection.done_at_ns = Some(now_ns);
+            self.open -= 1;
+        }
+        self.plan_sender_timer(index);
+    }
+
+    /// An entry that is too early finds nothing to do and plans again, so that moving a deadline costs nothing.
+    fn plan_sender_timer(&mut self, index: u32) {
+        let connection = &mut self.connections[index as usize];
+        let Some(at_ns) = connection.sender.deadline_ns() else { return };
+        if connection.sender_timer_ns.is_none_or(|due| at_ns < due) {
+            connection.sender_timer_ns = Some(at_ns);
+            self.insert(at_ns, Due::SenderTimer(index));
+        }
+    }
+
+    fn sender_timer(&mut self, index: u32) {
+        let connection = &mut self.connections[index as usize];
+        if connection.sender_timer_ns != Some(self.now_ns) {
+            return;
+        }
+        self.events_total += 1;
+        connection.sender_timer_ns = None;
+        connection.sender.handle_timeout(self.now_ns);
+        self.advance(index);
+    }
+
+    fn acknowledge(&mut self, index: u32, ack: Option<u32>) {
+        if let Some(number) = ack {
+            self.push(Packet { connection: index, number, hop: 0, is_ack: true });
+        }
+        let connection = &mut self.connections[index as usize];
+        let Some(at_ns) = connection.receiver.deadline_ns() else { return };
+        if connection.receiver_timer_ns.is_none_or(|due| at_ns < due) {
+            connection.receiver_timer_ns = Some(at_ns);
+            self.insert(at_ns, Due::ReceiverTimer(index));
+        }
+    }
+
+    fn receiver_timer(&mut self, index: u32) {
+        let connection = &mut self.connections[index as usize];
+        if connection.receiver_timer_ns != Some(self.now_ns) {
+            return;
+        }
+        self.events_total += 1;
+        connection.receiver_timer_ns = None;
+        let ack = connection.receiver.handle_timeout(self.now_ns);
+        self.acknowledge(index, ack);
+    }
+}
+
+fn path(ports: &[PortIndex]) -> Path {
+    assert!((1..=HOPS_MAX).contains(&ports.len()), "a path has 1 to {HOPS_MAX} ports");
+    let mut path = Path { ports: [0; HOPS_MAX], hops: ports.len() as u8 };
+    for (hop, port) in ports.iter().enumerate() {
+        path.ports[hop] = port.0;
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::port::Limit;
+
+    const MS: u64 = 1_000_000;
+    const SIZES: PacketSizes = PacketSizes { data_bytes: 1_000, ack_bytes: 40 };
+
+    /// A line of 1 MB/s and 50 ms each way.
+    fn line(limit: Limit, tcp: TcpSettings) -> (Engine, PortIndex, PortIndex) {
+        let mut engine = Engine::new(tcp, SIZES);
+        let settings = PortSettings { rate_bytes_per_s: Some(1_000_000), delay_ns: 50 * MS, limit };
+        let (forward, back) = (engine.add_port(settings), engine.add_port(settings));
+        (engine, forward, back)
+    }
+
+    #[test]
+    fn one_segment_takes_a_round_trip() {
+        let (mut engine, forward, back) = line(Limit::None, TcpSettings::ns2(64));
+        let connection = engine.open(&[forward], &[back], 1);
+        assert!(engine.run(u64::MAX));
+        // 1 ms for the segment, 40 µs for its acknowledgement, and the way there and back.
+        assert_eq!(engine.done_at_ns(connection), Some(101 * MS + 40_000));
+    }
+
+    #[test]
+    fn a_window_below_the_product_of_rate_and_time_limits_the_rate() {
+        let (mut engine, forward, back) = line(Limit::None, TcpSettings::ns2(16));
+        let connection = engine.open(&[forward], &[back], 1_600);
+        assert!(engine.run(u64::MAX));
+        // Slow start, then 16 segments in each of 100 round trips of 101.04 ms.
+        let seconds = engine.done_at_ns(connection).expect("it is done") as f64 / 1e9;
+        assert!((10.1..10.7).contains(&seconds), "{seconds}");
+    }
+
+    #[test]
+    fn a_window_above_it_fills_the_line() {
+        let (mut engine, forward, back) = line(Limit::None, TcpSettings::ns2(256));
+        let connection = engine.open(&[forward], &[back], 10_000);
+        assert!(engine.run(u64::MAX));
+        let seconds = engine.done_at_ns(connection).expect("it is done") as f64 / 1e9;
+        assert!((10.0..10.8).contains(&seconds), "{seconds}");
+        assert_eq!(engine.sender(connection).counters().resent, 0);
+    }
+
+    #[test]
+    fn a_short_queue_loses_packets_and_all_arrive() {
+        let (mut engine, forward, back) = line(Limit::Packets(10), TcpSettings::ns2(256));
+        let connections = [0; 4].map(|_| engine.open(&[forward], &[back], 1_000));
+        assert!(engine.run(u64::MAX));
+        let dropped = engine.counters(forward).dropped;
+        assert!(dropped > 20, "{dropped}");
+        for connection in connections {
+            assert!(engine.sender(connection).is_done());
+        }
+        let resent: u64 = connections.iter().map(|c| engine.sender(*c).counters().resent).sum();
+        assert!(resent >= dropped, "{resent} {dropped}");
+    }
+
+    #[test]
+    fn the_same_calls_give_the_same_packets() {
+        let run = |segments| {
+            let (mut engine, forward, back) = line(Limit::Packets(7), TcpSettings::ns2(64));
+            for _ in 0..5 {
+                engine.open(&[forward], &[back], segments);
+            }
+            engine.run(u64::MAX);
+            (engine.trace_hash(), engine.events_total())
+        };
+        assert_eq!(run(500), run(500));
+        assert_ne!(run(500), run(501));
+    }
+
+    #[test]
+    fn delayed_acknowledgements_halve_their_number() {
+        let acks = |delayed_ack_ns| {
+            let (mut engine, forward, back) = line(Limit::None, TcpSettings { delayed_ack_ns, ..TcpSettings::ns2(64) });
+            engine.open(&[forward], &[back], 1_000);
+            assert!(engine.run(u64::MAX));
+            engine.counters(back).packets
+        };
+        let (all, half) = (acks(None), acks(Some(200 * MS)));
+        assert_eq!(all, 1_000);
+        assert!((500..520).contains(&half), "{half}");
+    }
+}
