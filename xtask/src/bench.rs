@@ -5,6 +5,7 @@
 //! | module | what |
 //! |---|---|
 //! | `lab` | experiments on emulated networks |
+//! | `sim` | the simulator itself |
 //! | `options` | the flags |
 //! | `scenarios` | what is measured: one module and one entry of [`SCENARIOS`] for each |
 //! | `programs` | how the command and its references are run, each once |
@@ -28,6 +29,7 @@ mod programs;
 mod report;
 mod samples;
 mod scenarios;
+pub mod sim;
 
 use options::Options;
 use programs::Program;

@@ -37,6 +37,7 @@ cargo xtask STEP
   fuzz     looks for inputs that the protocol cannot take: [TARGET] [--seconds N], see fuzz/README.md; not in CI
   bench    measures the command beside its references: cargo xtask bench --help
            experiments on emulated networks: cargo xtask bench lab --help
+           the simulator: cargo xtask bench sim --help
   help     this text
 ";
 
@@ -64,6 +65,13 @@ fn main() -> ExitCode {
             Some(passed) => passed,
             None => {
                 eprint!("{}", bench::lab::HELP);
+                return ExitCode::from(2);
+            }
+        },
+        ["bench", "sim", ref rest @ ..] => match bench::sim::run(rest) {
+            Some(passed) => passed,
+            None => {
+                eprint!("{}", bench::sim::HELP);
                 return ExitCode::from(2);
             }
         },

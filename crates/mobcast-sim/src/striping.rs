@@ -2,7 +2,7 @@
 //! ("stripes") at once, through one line between two routers (Ogura, Nakada, Matsuoka, "Evaluation of the inter-cluster data transfer on Grid
 //! environment", its Figure 2 and Table 1). Everything starts at time zero, and the transfer takes as long as its slowest stripe.
 
-use mobcast_topology::files::striping::{StripingCase, StripingExperiment};
+use mobcast_topology::files::striping::{StripingCase, StripingExperiment, StripingTcp};
 use mobcast_topology::record::{StripingRecord, StripingSample};
 
 use crate::packet::engine::{ConnectionIndex, Engine, PacketSizes, PortIndex};
@@ -24,7 +24,11 @@ impl Dumbbell {
     /// The network of one case, with everything that is to be sent.
     pub fn new(experiment: &StripingExperiment, case: &StripingCase) -> Dumbbell {
         let sizes = PacketSizes { data_bytes: experiment.packet_bytes, ack_bytes: ACK_BYTES };
-        let mut engine = Engine::new(TcpSettings::ns2(experiment.window_packets), sizes);
+        let tcp = match experiment.tcp {
+            StripingTcp::Ns2Reno => TcpSettings::ns2(experiment.window_packets),
+            StripingTcp::Cubic => TcpSettings::linux(experiment.window_packets),
+        };
+        let mut engine = Engine::new(tcp, sizes);
         let queue = Limit::Packets(case.queue_packets);
         let delay_ns = case.round_trip_ns / 2;
         let port = |rate, delay_ns| PortSettings { rate_bytes_per_s: Some(rate), delay_ns, limit: queue };

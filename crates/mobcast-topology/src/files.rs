@@ -21,5 +21,5 @@ pub use error::FileError;
 pub use experiment::Experiment;
 pub use plan::{Planned, Program};
 pub use rival::{Clock, RivalFile};
-pub use striping::{StripingCase, StripingExperiment};
+pub use striping::{StripingCase, StripingExperiment, StripingTcp};
 pub use topology::TopologyFile;

@@ -111,6 +111,12 @@ fn every_experiment_with_stripes_can_be_read() {
     let striping = files("experiments").into_iter().filter(|path| is_striping(path).unwrap());
     let experiments = striping.map(|path| StripingExperiment::load(&path).unwrap_or_else(|error| panic!("{error}")));
     let cases: Vec<(String, usize)> = experiments.map(|experiment| (experiment.name, experiment.cases.len())).collect();
-    let expected = [("striping-1", 1), ("striping-3", 2), ("striping-nodes", 1_050), ("striping-queue", 160)];
+    let expected = [
+        ("striping-1", 1),
+        ("striping-3", 2),
+        ("striping-cubic", 144),
+        ("striping-nodes", 1_050),
+        ("striping-queue", 160),
+    ];
     assert_eq!(cases, expected.map(|(name, count)| (name.to_owned(), count)));
 }

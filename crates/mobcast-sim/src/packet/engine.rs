@@ -4,8 +4,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use mobcast_proto::random::mix2;
+
 use super::port::{Port, PortCounters, PortSettings};
-use super::tcp::{Receiver, Sender, TcpSettings};
+use super::tcp::{Ack, Receiver, Sender, TcpSettings};
 
 /// Ports from one end of a connection to the other, at most: card, access and link between clusters, access and card.
 pub const HOPS_MAX: usize = 5;
@@ -38,10 +40,16 @@ struct Path {
 #[derive(Clone, Copy, Debug)]
 struct Packet {
     connection: u32,
-    /// A segment's number, or the first one that the receiver lacks.
-    number: u32,
+    content: Content,
     hop: u8,
-    is_ack: bool,
+}
+
+/// What a packet carries.
+#[derive(Clone, Copy, Debug)]
+enum Content {
+    /// The segment of this number.
+    Segment(u32),
+    Ack(Ack),
 }
 
 #[derive(Debug)]
@@ -54,6 +62,15 @@ struct Connection {
     sender_timer_ns: Option<u64>,
     receiver_timer_ns: Option<u64>,
     done_at_ns: Option<u64>,
+}
+
+impl Connection {
+    fn path(&self, content: Content) -> &Path {
+        match content {
+            Content::Segment(_) => &self.forward,
+            Content::Ack(_) => &self.back,
+        }
+    }
 }
 
 /// What an entry of the event queue is about.
@@ -206,26 +223,33 @@ impl Engine {
     fn take(&mut self, mut packet: Packet) {
         packet.hop += 1;
         let connection = &mut self.connections[packet.connection as usize];
-        let path = if packet.is_ack { &connection.back } else { &connection.forward };
+        let path = connection.path(packet.content);
         if packet.hop < path.hops {
             return self.push(packet);
         }
-        self.trace = mobcast_proto::random::mix2(self.trace, self.now_ns ^ u64::from(packet.number) << 32);
-        if packet.is_ack {
-            connection.sender.handle_ack(self.now_ns, packet.number);
-            return self.advance(packet.connection);
+        let number = match packet.content {
+            Content::Segment(number) | Content::Ack(Ack { expected: number, .. }) => number,
+        };
+        self.trace = mix2(self.trace, self.now_ns ^ u64::from(number) << 32);
+        match packet.content {
+            Content::Ack(ack) => {
+                connection.sender.handle_ack(self.now_ns, ack);
+                self.advance(packet.connection);
+            }
+            Content::Segment(segment) => {
+                let ack = connection.receiver.handle_segment(self.now_ns, segment);
+                self.acknowledge(packet.connection, ack);
+            }
         }
-        let ack = connection.receiver.handle_segment(self.now_ns, packet.number);
-        self.acknowledge(packet.connection, ack);
     }
 
     fn push(&mut self, packet: Packet) {
         let connection = &self.connections[packet.connection as usize];
-        let (path, bytes) = match packet.is_ack {
-            true => (&connection.back, self.sizes.ack_bytes),
-            false => (&connection.forward, self.sizes.data_bytes),
+        let bytes = match packet.content {
+            Content::Ack(_) => self.sizes.ack_bytes,
+            Content::Segment(_) => self.sizes.data_bytes,
         };
-        let port = path.ports[usize::from(packet.hop)];
+        let port = connection.path(packet.content).ports[usize::from(packet.hop)];
         if self.ports[port as usize].push(self.now_ns, bytes, packet) {
             self.plan(port);
         }
@@ -249,8 +273,8 @@ impl Engine {
     /// Lets out what a sender may send, and sets its timer.
     fn advance(&mut self, index: u32) {
         let now_ns = self.now_ns;
-        while let Some(number) = self.connections[index as usize].sender.poll(now_ns) {
-            self.push(Packet { connection: index, number, hop: 0, is_ack: false });
+        while let Some(segment) = self.connections[index as usize].sender.poll(now_ns) {
+            self.push(Packet { connection: index, content: Content::Segment(segment), hop: 0 });
         }
         let connection = &mut self.connections[index as usize];
         if connection.done_at_ns.is_none() && connection.sender.is_done() {
@@ -281,9 +305,9 @@ impl Engine {
         self.advance(index);
     }
 
-    fn acknowledge(&mut self, index: u32, ack: Option<u32>) {
-        if let Some(number) = ack {
-            self.push(Packet { connection: index, number, hop: 0, is_ack: true });
+    fn acknowledge(&mut self, index: u32, ack: Option<Ack>) {
+        if let Some(ack) = ack {
+            self.push(Packet { connection: index, content: Content::Ack(ack), hop: 0 });
         }
         let connection = &mut self.connections[index as usize];
         let Some(at_ns) = connection.receiver.deadline_ns() else { return };
@@ -398,5 +422,25 @@ mod tests {
         let (all, half) = (acks(None), acks(Some(200 * MS)));
         assert_eq!(all, 1_000);
         assert!((500..520).contains(&half), "{half}");
+    }
+
+    #[test]
+    fn cubic_fills_a_line_that_has_a_queue() {
+        let (mut engine, forward, back) = line(Limit::Packets(100), TcpSettings::linux(4_000));
+        let connection = engine.open(&[forward], &[back], 30_000);
+        assert!(engine.run(u64::MAX));
+        let seconds = engine.done_at_ns(connection).expect("it is done") as f64 / 1e9;
+        assert!((30.0..31.5).contains(&seconds), "{seconds}: {:?}", engine.sender(connection).counters());
+        assert_eq!(engine.sender(connection).counters().timeouts, 0);
+    }
+
+    #[test]
+    fn cubic_connections_share_a_line_and_all_arrives() {
+        let (mut engine, forward, back) = line(Limit::Packets(20), TcpSettings::linux(4_000));
+        let connections = [0; 5].map(|_| engine.open(&[forward], &[back], 2_000));
+        assert!(engine.run(u64::MAX));
+        let ends = connections.map(|c| engine.done_at_ns(c).expect("it is done") as f64 / 1e9);
+        assert!(ends.iter().all(|end| (3.0..14.0).contains(end)), "{ends:?}");
+        assert!(engine.counters(forward).dropped > 0);
     }
 }

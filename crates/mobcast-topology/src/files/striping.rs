@@ -26,6 +26,8 @@ pub struct StripingExperiment {
     pub bytes_per_node: u64,
     /// Bytes of a full packet on the line.
     pub packet_bytes: u32,
+    /// How senders behave.
+    pub tcp: StripingTcp,
     /// The receiver's window, in packets.
     pub window_packets: u32,
     /// The rate of each node's card, both ways.
@@ -36,6 +38,17 @@ pub struct StripingExperiment {
     pub sample_ns: Option<u64>,
     /// What is run, in order.
     pub cases: Vec<StripingCase>,
+}
+
+/// How senders behave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StripingTcp {
+    /// Reno as in ns-2 2.1b8, as in the paper.
+    #[default]
+    Ns2Reno,
+    /// CUBIC with selective acknowledgements, as in Linux.
+    Cubic,
 }
 
 /// One run.
@@ -70,6 +83,7 @@ struct Table {
     queue_packets: Option<Spanned<Vec<Spanned<u32>>>>,
     bytes_per_node: Option<Spanned<u32>>,
     packet_bytes: Option<Spanned<u32>>,
+    tcp: Option<StripingTcp>,
     window_packets: Option<Spanned<u32>>,
     card_mbit_per_s: Option<Spanned<f64>>,
     longest_s: Option<Spanned<f64>>,
@@ -91,6 +105,7 @@ impl StripingExperiment {
             title: String::new(),
             bytes_per_node: 8 << 20,
             packet_bytes: 1 << 10,
+            tcp: StripingTcp::Ns2Reno,
             window_packets: 64,
             card_bytes_per_s: 12_500_000,
             longest_ns: 3_600_000_000_000,
@@ -110,6 +125,7 @@ impl StripingExperiment {
         if let Some(bytes) = &table.packet_bytes {
             experiment.packet_bytes = text.count(bytes, 64, 65_535)?;
         }
+        experiment.tcp = table.tcp.unwrap_or_default();
         if let Some(packets) = &table.window_packets {
             experiment.window_packets = text.count(packets, 1, PACKETS_MAX)?;
         }

@@ -1,0 +1,137 @@
+//! `cargo xtask bench sim`: how fast the simulator is, and whether the striping paper's figures come out of it. Runs the released
+//! command; its lines tell how many events it handled.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::repository;
+use crate::steps::cargo;
+
+/// What can be asked for.
+pub const HELP: &str = "\
+cargo xtask bench sim [--rounds N]
+
+  packet events in a second on one core, and the figures of the striping paper (docs/reproducing/striping.md); five
+  rounds of 45 s without --rounds
+";
+
+const ROUNDS: usize = 5;
+const EXPERIMENT: &str = "scenarios/experiments/striping-nodes.toml";
+
+/// One round: how long it took, and its lines.
+struct Round {
+    seconds: f64,
+    lines: Vec<Value>,
+}
+
+/// Measures; none if the words make no sense.
+pub fn run(words: &[&str]) -> Option<bool> {
+    let rounds = match words {
+        [] => ROUNDS,
+        ["--rounds", number] => number.parse().ok().filter(|rounds| *rounds > 0)?,
+        _ => return None,
+    };
+    if !cargo(&["build", "--release", "--package", "mobcast-sim"]) {
+        return Some(false);
+    }
+    let directory = repository::root().join("target/sim");
+    if let Err(error) = std::fs::create_dir_all(&directory) {
+        eprintln!("{}: {error}", directory.display());
+        return Some(false);
+    }
+    let output = directory.join("striping-nodes.jsonl");
+    let all: Result<Vec<Round>, String> = (0..rounds).map(|_| round(&output)).collect();
+    match all {
+        Ok(rounds) => print(&rounds),
+        Err(error) => {
+            eprintln!("{error}");
+            return Some(false);
+        }
+    }
+    Some(true)
+}
+
+fn round(output: &Path) -> Result<Round, String> {
+    let program: PathBuf = repository::root().join("target/release/mobcast-sim");
+    let began = Instant::now();
+    let status = Command::new(&program)
+        .args(["run", EXPERIMENT, "--output"])
+        .arg(output)
+        .current_dir(repository::root())
+        .stderr(Stdio::null())
+        .status()
+        .map_err(|error| format!("{}: {error}", program.display()))?;
+    let seconds = began.elapsed().as_secs_f64();
+    if !status.success() {
+        return Err(format!("mobcast-sim run {EXPERIMENT} ended with {status}"));
+    }
+    let text = std::fs::read_to_string(output).map_err(|error| format!("{}: {error}", output.display()))?;
+    let lines: Result<Vec<Value>, _> = text.lines().map(serde_json::from_str).collect();
+    Ok(Round { seconds, lines: lines.map_err(|error| format!("{}: {error}", output.display()))? })
+}
+
+fn print(rounds: &[Round]) {
+    let lines = &rounds[0].lines;
+    let events: u64 = lines.iter().filter_map(|line| line["events"].as_u64()).sum();
+    let times: Vec<f64> = rounds.iter().map(|round| round.seconds).collect();
+    let rates: Vec<f64> = times.iter().map(|seconds| events as f64 / 1e6 / seconds).collect();
+    let same = rounds.iter().all(|round| round.lines == *lines);
+    println!("packet events                          {:.0} million in {} cases", events as f64 / 1e6, lines.len());
+    println!("packet events in a second    (goal 3)  {} million", spread(rates));
+    println!("all cases, seconds          (goal 60)  {}", spread(times));
+    println!("the same lines in every round          {}", if same { "yes" } else { "NO" });
+    let [before, after] = [51, 52].map(|stripes| seconds_of(lines, (1, 100.0, 160.0, stripes)));
+    println!("1 node, 100 Mbit/s, 160 ms             51 stripes {before:.1} s, 52 stripes {after:.1} s");
+    let [few, many] = [4, 64].map(|stripes| seconds_of(lines, (8, 10.0, 20.0, stripes)));
+    println!("8 nodes, 10 Mbit/s, 20 ms    (goal 5)  64 stripes {:.1} times the time of 4", many / few);
+}
+
+/// Seconds of a case: nodes, Mbit/s, round trip in ms, stripes.
+fn seconds_of(lines: &[Value], (nodes, rate, rtt, stripes): (u64, f64, f64, u64)) -> f64 {
+    let is = |line: &&Value| {
+        line["nodes"] == nodes
+            && line["between_mbit_per_s"] == rate
+            && line["round_trip_ms"] == rtt
+            && line["stripes"] == stripes
+    };
+    lines.iter().find(is).and_then(|line| line["seconds"].as_f64()).unwrap_or(f64::NAN)
+}
+
+/// The median, the least and the greatest.
+fn spread(mut values: Vec<f64>) -> String {
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values[(values.len() - 1) / 2], values[values.len() / 2]);
+    format!("{:.1} ({:.1}–{:.1})", (low + high) / 2.0, values[0], values[values.len() - 1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_stands_between_its_ends() {
+        assert_eq!(spread(vec![3.0, 1.0, 2.0, 10.0]), "2.5 (1.0–10.0)");
+        assert_eq!(spread(vec![3.0, 1.0, 2.0]), "2.0 (1.0–3.0)");
+    }
+
+    #[test]
+    fn a_case_is_found_by_its_network() {
+        let line = |stripes: u64, seconds: f64| {
+            serde_json::json!({
+                "nodes": 1, "between_mbit_per_s": 100.0, "round_trip_ms": 160.0, "stripes": stripes, "seconds": seconds,
+            })
+        };
+        let lines = [line(51, 5.1), line(52, 9.0)];
+        assert_eq!(seconds_of(&lines, (1, 100.0, 160.0, 52)), 9.0);
+        assert!(seconds_of(&lines, (8, 100.0, 160.0, 52)).is_nan());
+    }
+
+    #[test]
+    fn words_that_make_no_sense_are_refused() {
+        assert_eq!(run(&["--rounds", "0"]), None);
+        assert_eq!(run(&["fast"]), None);
+    }
+}
