@@ -4,7 +4,7 @@
 use mobcast_topology::record::{RunOutcome, RunRecord};
 
 use super::summary::{Spread, Summary, grouped, layout, megabytes, optimum_of, summaries};
-use super::svg::{Anchor, Drawing, Stroke};
+use super::svg::{Anchor, Drawing, Stroke, round_step};
 
 const LEFT: f64 = 60.0;
 const RIGHT: f64 = 24.0;
@@ -17,7 +17,6 @@ const WIDTH_MIN: f64 = 480.0;
 const LEGEND_ROW: f64 = 20.0;
 /// Room for the value above the highest bar.
 const HEADROOM: f64 = 1.06;
-const TICKS_MAX: f64 = 8.0;
 const NOTE: &str =
     "Bars: median of complete runs; whiskers: least and greatest. Line: optimum; dashed: its upper bound.";
 
@@ -124,9 +123,7 @@ impl Axis {
     /// The shortest axis with round ticks for values up to `highest`.
     fn for_values_up_to(highest: f64) -> Axis {
         let highest = if highest > 0.0 && highest.is_finite() { highest } else { 1.0 };
-        let decade = 10f64.powf((highest / TICKS_MAX).log10().floor());
-        let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * decade);
-        let step = steps.into_iter().find(|step| highest <= step * TICKS_MAX).unwrap_or(10.0 * decade);
+        let step = round_step(highest);
         Axis { top: (highest / step).ceil() * step, step }
     }
 

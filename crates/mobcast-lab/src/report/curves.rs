@@ -1,6 +1,6 @@
 //! Line charts: curves of one quantity over another, told apart by colour, mark and number.
 
-use super::svg::{Anchor, Drawing, Stroke};
+use super::svg::{Anchor, Drawing, Stroke, round_step};
 
 const LEFT: f64 = 60.0;
 const RIGHT: f64 = 24.0;
@@ -9,7 +9,6 @@ const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 300.0;
 const LEGEND_ROW: f64 = 18.0;
 const LEGEND_COLUMN: f64 = 300.0;
-const TICKS: f64 = 8.0;
 
 /// How the vertical axis is divided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,9 +54,7 @@ struct Axis {
 impl Axis {
     fn linear(highest: f64) -> Axis {
         let highest = if highest > 0.0 && highest.is_finite() { highest } else { 1.0 };
-        let decade = 10f64.powf((highest / TICKS).log10().floor());
-        let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * decade);
-        let step = steps.into_iter().find(|step| highest <= step * TICKS).unwrap_or(10.0 * decade);
+        let step = round_step(highest);
         let count = (highest / step).ceil();
         let ticks = (0..=count as u32).map(|i| f64::from(i) * step).collect();
         Axis { low: 0.0, high: count * step, ticks, scale: Scale::Linear }

@@ -57,6 +57,16 @@ pub enum Stroke {
     BoldDashed,
 }
 
+/// An axis has at most so many steps.
+const STEPS_MAX: f64 = 8.0;
+
+/// The distance of round ticks (1, 2 or 5 of a power of ten) for an axis from zero to `highest`, which is above zero.
+pub fn round_step(highest: f64) -> f64 {
+    let decade = 10f64.powf((highest / STEPS_MAX).log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * decade);
+    steps.into_iter().find(|step| highest <= step * STEPS_MAX).unwrap_or(10.0 * decade)
+}
+
 /// A drawing that grows.
 #[derive(Debug, Default)]
 pub struct Drawing {
