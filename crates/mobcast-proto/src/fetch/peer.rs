@@ -90,7 +90,7 @@ impl Swarm {
         let Some(peer) = self.peers.get_mut(&link) else { return };
         peer.window.handle_rtt(rtt);
         let local = || self.peers.values().filter(|peer| peer.local);
-        let nearest = local().map(|peer| peer.window.rtt_min()).min();
+        let nearest = local().filter_map(|peer| peer.window.rtt_measured()).min();
         self.peers.values_mut().filter(|peer| peer.local).for_each(|peer| peer.window.set_nearest(nearest));
     }
 }

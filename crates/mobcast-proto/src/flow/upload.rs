@@ -110,7 +110,8 @@ impl Uploads {
     pub fn poll(&mut self) -> Option<(LinkId, Upload)> {
         let local = || self.queues.values().filter(|queue| !queue.wan);
         let several_clusters = self.queues.values().any(|queue| queue.wan);
-        let room = !several_clusters || local().filter(|queue| queue.in_driver > 0).count() < LOCAL_AT_ONCE;
+        let room =
+            !several_clusters || local().filter(|queue| queue.in_driver > 0 && !queue.of_root).count() < LOCAL_AT_ONCE;
         // Those who are being served go on as long as nobody who waits for a turn has less.
         let waiting = local().filter(|queue| queue.in_driver == 0 && !queue.waiting.is_empty());
         let most_deprived = waiting.map(Queue::has).min();

@@ -115,6 +115,11 @@ impl Window {
         self.rtt_min.unwrap_or(RTT_UNKNOWN)
     }
 
+    /// Shortest round-trip time seen, if any was.
+    pub fn rtt_measured(&self) -> Option<Duration> {
+        self.rtt_min
+    }
+
     /// Time since bytes arrived last, or since the first of those outstanding were requested.
     pub fn quiet_for(&self, now: Time) -> Duration {
         now.since(self.alive_at)

@@ -198,7 +198,7 @@ impl Engine {
         self.events_total
     }
 
-    /// A number that any difference in what happened changes.
+    /// A number that any difference in what arrived, where and when, changes.
     pub fn trace_hash(&self) -> u64 {
         self.trace
     }
@@ -227,10 +227,12 @@ impl Engine {
         if packet.hop < path.hops {
             return self.push(packet);
         }
-        let number = match packet.content {
-            Content::Segment(number) | Content::Ack(Ack { expected: number, .. }) => number,
+        let (kind, number) = match packet.content {
+            Content::Segment(number) => (0, number),
+            Content::Ack(Ack { expected, .. }) => (1, expected),
         };
-        self.trace = mix2(self.trace, self.now_ns ^ u64::from(number) << 32);
+        let what = u64::from(number) << 32 | u64::from(packet.connection) << 1 | kind;
+        self.trace = mix2(self.trace, mix2(self.now_ns, what));
         match packet.content {
             Content::Ack(ack) => {
                 connection.sender.handle_ack(self.now_ns, ack);

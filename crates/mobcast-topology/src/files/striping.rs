@@ -93,7 +93,7 @@ struct Table {
 /// Whether a file is an experiment with stripes: it has a table `[striping]`.
 pub fn is_striping(path: &Path) -> Result<bool, FileError> {
     let text = Text::read(path)?;
-    Ok(text.text.lines().any(|line| line.trim() == "[striping]"))
+    Ok(text.text.lines().any(|line| line.trim_start().starts_with("[striping]")))
 }
 
 impl StripingExperiment {
@@ -136,7 +136,7 @@ impl StripingExperiment {
             experiment.longest_ns = (text.positive(time)? * 1e9) as u64;
         }
         if let Some(time) = &table.sample_ms {
-            experiment.sample_ns = Some((text.positive(time)? * 1e6) as u64);
+            experiment.sample_ns = Some((text.within(time, 0.1, 1e6, "ms")? * 1e6) as u64);
         }
         experiment.cases = cases(&text, &table)?;
         Ok(experiment)

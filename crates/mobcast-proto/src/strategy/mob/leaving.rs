@@ -5,7 +5,7 @@
 //! What has just left for another cluster, or is another's to fetch, may soon come from there. The root's cluster is not asked
 //! for it meanwhile: where its cards bind, each copy that leaves it costs one that its own nodes wait for.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::content::have::{HaveSet, RUNS_PER_FRAME, Run, runs_of};
 use crate::content::slots::slot_of;
@@ -20,6 +20,8 @@ use super::{Mob, is_wan};
 /// A cluster that a piece has left for has it, and has told so, after this time and so many round trips.
 const PASSING_ON: Duration = Duration::from_millis(200);
 const PASSING_ON_RTTS: u64 = 4;
+/// It is never waited longer, whatever round-trip time a peer pretends.
+const PASSING_ON_MAX: Duration = Duration::from_secs(2);
 
 /// Pieces that have left the root's cluster, or are about to.
 #[derive(Default)]
@@ -29,7 +31,9 @@ pub(super) struct Leaving {
     announced: HaveSet,
     /// Pieces that another cluster may pass on soon, and when they are no longer waited for.
     passed_on_soon: HaveSet,
-    passed_on_until: VecDeque<(Time, PieceIndex)>,
+    passed_on_until: BTreeMap<PieceIndex, Time>,
+    /// The same by time; entries that the map does not have any more are void.
+    passed_on_order: BTreeSet<(Time, PieceIndex)>,
     /// What peers were not told yet: who asked, which piece, and whether it was asked of this node.
     untold: Vec<(ClusterId, PieceIndex, bool)>,
     tell_at: Option<Time>,
@@ -89,25 +93,29 @@ impl Mob {
     }
 
     fn wait_for_passing_on(&mut self, swarm: &mut Swarm, to: ClusterId, piece: PieceIndex) {
-        let rtt = swarm.peers().filter(|(_, p)| p.cluster == to).map(|(_, p)| p.window.rtt_min()).max();
+        let rtt = swarm.peers().filter(|(_, p)| p.cluster == to).map(|(_, p)| p.window.rtt_min()).min();
         let Some(rtt) = rtt.filter(|_| swarm.is_missing(piece)) else { return };
-        let until = swarm.now() + rtt.times(PASSING_ON_RTTS) + PASSING_ON;
+        let until = swarm.now() + (rtt.times(PASSING_ON_RTTS) + PASSING_ON).min(PASSING_ON_MAX);
         self.leaving.passed_on_soon.insert(piece);
-        self.leaving.passed_on_until.push_back((until, piece));
+        self.leaving.passed_on_until.insert(piece, until);
+        self.leaving.passed_on_order.insert((until, piece));
         swarm.wake_at(until);
     }
 
     /// Ends waiting for pieces that nobody has passed on in time.
     pub(super) fn end_waiting_for_passing_on(&mut self, swarm: &mut Swarm) {
         let mut ended = false;
-        while let Some(&(until, piece)) = self.leaving.passed_on_until.front() {
+        while let Some(&(until, piece)) = self.leaving.passed_on_order.first() {
             if until > swarm.now() {
                 swarm.wake_at(until);
                 break;
             }
-            self.leaving.passed_on_until.pop_front();
-            self.leaving.passed_on_soon.remove(piece);
-            ended = true;
+            self.leaving.passed_on_order.pop_first();
+            if self.leaving.passed_on_until.get(&piece) == Some(&until) {
+                self.leaving.passed_on_until.remove(&piece);
+                self.leaving.passed_on_soon.remove(piece);
+                ended = true;
+            }
         }
         if ended {
             self.fill_global(swarm);
@@ -148,8 +156,6 @@ impl Mob {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
     use crate::content::have::Run;
     use crate::content::slots::SlotSet;
@@ -247,6 +253,29 @@ mod tests {
         swarm.set_now(swarm.now() + Duration::from_secs(60));
         mob.handle(StrategyEvent::Timeout, &mut swarm);
         assert!(asked_of_root_cluster(&mut mob, &mut swarm).is_superset(&others), "nobody has passed them on");
+    }
+
+    #[test]
+    fn what_leaves_later_is_waited_for_anew_and_never_for_long() {
+        let (mut mob, mut swarm) = importer();
+        swarm.standing.clusters = [0, 1, 2].map(ClusterId).to_vec();
+        swarm.handle_rtt(C, Duration::from_secs(3_600));
+        let pieces = [Run { first: PieceIndex(0), count: 8 }];
+        mob.handle(StrategyEvent::Have { peer: LOCAL, pieces: &pieces }, &mut swarm);
+        let waited_for = |mob: &Mob| mob.leaving.passed_on_soon_word(0).count_ones();
+        let others = waited_for(&mob);
+        assert!(others > 0);
+        let first = (0..8).find(|piece| mob.leaving.passed_on_soon_word(0) >> piece & 1 == 1).expect("one of them");
+        swarm.set_now(swarm.now() + Duration::from_secs(1));
+        let pieces = vec![Run { first: PieceIndex(first), count: 1 }];
+        let message = StrategyMessage::Leaving { to: ClusterId(2), pieces };
+        mob.handle(StrategyEvent::Message { peer: LOCAL, message: &message }, &mut swarm);
+        swarm.set_now(swarm.now() + Duration::from_millis(1_500));
+        mob.handle(StrategyEvent::Timeout, &mut swarm);
+        assert_eq!(waited_for(&mob), 1, "the others after two seconds, this one has left a second later");
+        swarm.set_now(swarm.now() + Duration::from_secs(1));
+        mob.handle(StrategyEvent::Timeout, &mut swarm);
+        assert_eq!(waited_for(&mob), 0);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The congestion window of CUBIC (RFC 9438), with the delay-based end of slow start that Linux uses (HyStart: Ha and Rhee,
-//! 2011). In segments.
+//! The congestion window of CUBIC (RFC 9438), with an end of slow start when a round trip takes longer than the one
+//! before (HyStart++, RFC 9406, without its slower growth before the end). In segments.
 
 /// How fast the window grows again, in segments per second cubed.
 const SCALE: f64 = 0.4;
@@ -113,9 +113,11 @@ impl Cubic {
         self.epoch = None;
     }
 
-    /// Nothing arrived for a whole timeout.
-    pub fn start_over(&mut self) {
-        self.lose();
+    /// Nothing arrived for a whole timeout, the `first` one in a row: the others tell nothing new (RFC 5681, 3.1).
+    pub fn start_over(&mut self, first: bool) {
+        if first {
+            self.lose();
+        }
         self.window = 1.0;
     }
 }
@@ -177,7 +179,7 @@ mod tests {
     #[test]
     fn after_a_timeout_it_starts_with_one_segment() {
         let mut cubic = Cubic::new(50.0);
-        cubic.start_over();
+        cubic.start_over(true);
         assert!(cubic.in_slow_start());
         cubic.open(0, 1, 10 * MS);
         assert_eq!(cubic.window(), 2.0);

@@ -1,12 +1,16 @@
 //! A sender as systems have it today: selective acknowledgements (RFC 2018), losses found by what was sent later and has arrived
 //! (RACK, RFC 8985; paths here never reorder, so that one segment is enough), a probe when the tail stays unacknowledged
-//! (the same, section 7), timeouts of RFC 6298 with Linux's least of 200 ms, and the window of CUBIC.
+//! (the same, section 7), timeouts of RFC 6298 whose variation counts for at least 200 ms as in Linux, and the window of CUBIC.
+//!
+//! Unlike RFC 8985, a probe always is the last segment again, a loss that it mends costs no window, and an acknowledgement of a
+//! segment that was sent twice is taken for the second one's.
 
 use std::collections::VecDeque;
 
 use super::cubic::Cubic;
 use super::{Ack, SenderCounters, TcpSettings};
 
+/// The least that is added to the smoothed round-trip time.
 const TIMEOUT_MIN_NS: u64 = 200_000_000;
 /// A timeout doubles at most so often.
 const BACKOFF_MAX: u32 = 10;
@@ -225,7 +229,7 @@ impl SackSender {
                 }
                 self.in_flight = 0;
                 self.transmissions.clear();
-                self.cubic.start_over();
+                self.cubic.start_over(self.backoff == 1);
                 self.recover = Some(self.next());
                 self.timer = Some((now_ns + self.timeout_ns(), Timer::Timeout));
             }
@@ -293,17 +297,18 @@ impl SackSender {
     }
 
     fn timeout_ns(&self) -> u64 {
-        let timeout = self.srtt_ns.map_or(self.settings.timeout_first_ns, |srtt| srtt + 4 * self.rttvar_ns);
-        (timeout.max(TIMEOUT_MIN_NS) << self.backoff).min(self.settings.timeout_max_ns)
+        let measured = |srtt| srtt + (4 * self.rttvar_ns).max(TIMEOUT_MIN_NS);
+        let timeout = self.srtt_ns.map_or(self.settings.timeout_first_ns, measured);
+        (timeout << self.backoff).min(self.settings.timeout_max_ns)
     }
 
     fn set_timer(&mut self, now_ns: u64) {
         let timeout = self.timeout_ns();
         let probe = self.srtt_ns.filter(|_| self.in_flight > 0 && self.recover.is_none());
         let single = if self.in_flight == 1 { PROBE_SINGLE_NS } else { 0 };
-        self.timer = Some(match probe.map(|srtt| 2 * srtt + single) {
-            Some(probe) if probe < timeout => (now_ns + probe, Timer::Probe),
-            _ => (now_ns + timeout, Timer::Timeout),
+        self.timer = Some(match probe {
+            Some(srtt) => (now_ns + (2 * srtt + single).min(timeout), Timer::Probe),
+            None => (now_ns + timeout, Timer::Timeout),
         });
     }
 }
