@@ -16,7 +16,8 @@ receivers lost), 5 local files (no space, no permission, destination exists), 13
 Sizes: 64MiB, 1GB, 4096. Rates: 10MB/s, 100Mbit/s. Times: 500ms, 30s, 5m, 24h. 1 MB = 10^6 and 1 MiB = 2^20 bytes.
 
 Every flag has an environment variable, which it overrides: MOBCAST_CLUSTER for --cluster, and so on. \
-MOBCAST_LOG=info (or debug, or mobcast_net=trace) writes logs to standard error.";
+MOBCAST_LOG=info (or debug, or mobcast_net=trace) writes logs to standard error. \
+TOKIO_WORKER_THREADS=1 keeps it to one thread beside those of payload, for many of it on one machine.";
 
 /// Copies one big thing to many machines, as fast as the networks between them allow.
 ///

@@ -54,9 +54,8 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Outcome {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(cores.min(WORKERS_MAX))
+        .worker_threads(workers())
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Status::Failed, format_args!("cannot start threads: {error}")))?;
@@ -64,6 +63,14 @@ fn run(cli: Cli) -> Outcome {
     // A thread may be blocked in reading a terminal or pipe, which nothing but the end of the process ends.
     runtime.shutdown_background();
     outcome
+}
+
+/// Threads of the runtime: one for each core, unless the runtime's own variable says otherwise (for many nodes on one
+/// machine, where threads that wake each other cost more than they bring).
+fn workers() -> usize {
+    let told = std::env::var("TOKIO_WORKER_THREADS").ok().and_then(|workers| workers.parse().ok());
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    told.unwrap_or_else(cores).clamp(1, WORKERS_MAX)
 }
 
 /// Logs go to standard error, as MOBCAST_LOG says; without it, nothing is logged. Colours are for terminals.

@@ -140,7 +140,7 @@ impl Bench {
         std::thread::sleep(FINDING);
         let (hub, before) = (self.hub_cpu(), Load::now());
         let seen = streams.rate_bytes_per_s(self.time);
-        let (busy, _) = Load::now().since(&before);
+        let busy = Load::now().since(&before).processors;
         let hub = 100.0 * (self.hub_cpu() - hub) / self.time.as_secs_f64();
         let late = self.lab.counts()?.late_ms(0.99);
         let set = PayloadFactor::ETHERNET_TCP.of(rate) as f64;

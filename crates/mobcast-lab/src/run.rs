@@ -260,16 +260,17 @@ impl Session {
             }
         };
         let (after, hub_cpu_seconds) = (Load::now(), lab.hub_pid().map_or(0.0, process::cpu_seconds) - hub_before);
-        let (busy, pressure) = after.since(&before);
+        let mut busy = after.since(&before);
         // Ticks do not see what sleeps and wakes between them, as the hub does.
         let nodes: f64 = attempt.nodes.iter().map(|node| node.usage.cpu_seconds).sum();
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let known = 100.0 * (nodes + hub_cpu_seconds) / (cores * after.seconds_since(&before));
+        busy.processors = busy.processors.max(known);
         let conditions = Conditions {
             date,
             machine: self.machine.clone(),
             versions: self.versions_of(run),
-            load: (busy.max(known), pressure),
+            load: busy,
             hub_cpu_seconds,
             counts: lab.counts()?,
         };

@@ -144,6 +144,9 @@ pub struct NodeRecord {
 pub struct Emulation {
     /// Part of the machine's processors that was busy, in percent.
     pub cpu_busy_percent: f64,
+    /// Part of them that the host of a virtual machine gave to others meanwhile, in percent (`steal` in `/proc/stat`).
+    #[serde(default)]
+    pub cpu_stolen_percent: f64,
     /// Part of the time in which something waited for a processor (`/proc/pressure/cpu`), in percent.
     pub cpu_pressure_percent: f64,
     /// The hub's processor time.

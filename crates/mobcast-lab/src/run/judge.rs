@@ -7,6 +7,7 @@ use mobcast_topology::files::{Planned, Program};
 use mobcast_topology::record::{Emulation, NodeRecord, Phases, RunOutcome, RunRecord, WanTraffic};
 use mobcast_topology::{ClusterIndex, Topology};
 
+use super::load::Busy;
 use super::phases::phases;
 use super::{Attempt, NodeOutcome};
 use crate::hub::control::{Counts, LinkCounts};
@@ -15,6 +16,8 @@ use crate::lab::LabNode;
 
 /// A run during which more of the processors was busy than this, in percent, is void.
 const BUSY_MAX_PERCENT: f64 = 80.0;
+/// As is one of whose processors a virtual machine's host took more than this, in percent.
+const STOLEN_MAX_PERCENT: f64 = 5.0;
 /// A run in which one packet of a hundred was later than this, in milliseconds, is void.
 const LATE_MAX_MS: f64 = 2.1;
 /// As is one in which devices refused more than one packet of so many.
@@ -29,8 +32,8 @@ pub struct Conditions {
     pub machine: String,
     /// Versions of programs, by name.
     pub versions: BTreeMap<String, String>,
-    /// Percent of the processors that was busy, and of the time in which something waited for one.
-    pub load: (f64, f64),
+    /// How busy the machine was.
+    pub load: Busy,
     /// The hub's processor time.
     pub hub_cpu_seconds: f64,
     /// What the hub has counted.
@@ -74,8 +77,9 @@ pub fn record(nodes: &[LabNode], run: &Planned, attempt: &Attempt, conditions: C
         wan: counts.links.iter().map(|link| traffic(topology, link)).collect(),
         nodes: nodes.iter().zip(&attempt.nodes).map(|(node, outcome)| node_record(node, outcome)).collect(),
         emulation: Some(Emulation {
-            cpu_busy_percent: conditions.load.0,
-            cpu_pressure_percent: conditions.load.1,
+            cpu_busy_percent: conditions.load.processors,
+            cpu_stolen_percent: conditions.load.stolen,
+            cpu_pressure_percent: conditions.load.waited,
             hub_cpu_seconds: conditions.hub_cpu_seconds,
             late_p99_ms: counts.late_ms(0.99),
             late_max_ms: counts.late_max_ns as f64 / 1e6,
@@ -86,7 +90,10 @@ pub fn record(nodes: &[LabNode], run: &Planned, attempt: &Attempt, conditions: C
 
 /// Why the figures of a run mean nothing.
 fn void(conditions: &Conditions) -> Option<String> {
-    let (busy, counts) = (conditions.load.0, &conditions.counts);
+    let (Busy { processors: busy, stolen, .. }, counts) = (conditions.load, &conditions.counts);
+    if stolen > STOLEN_MAX_PERCENT {
+        return Some(format!("the machine's host took {stolen:.0} % of the processors for others"));
+    }
     if busy > BUSY_MAX_PERCENT {
         return Some(format!("the processors were {busy:.0} % busy, more than {BUSY_MAX_PERCENT} %"));
     }

@@ -92,11 +92,14 @@ impl Run<'_> {
         if planned.plain {
             command.push("--plain".to_owned());
         }
+        // The nodes share the machine's cores, so each has one thread: a second one only wakes and is woken.
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = (cores / nodes.len()).max(1).to_string();
         let program = Program {
             node,
             namespace: &nodes[node].namespace,
             command: &command,
-            environment: &[],
+            environment: &[("TOKIO_WORKER_THREADS".to_owned(), workers)],
             directory: Path::new("/"),
             log: self.log(node),
         };
