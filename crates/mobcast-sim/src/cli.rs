@@ -9,7 +9,8 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use mobcast_sim::network::Model;
 use mobcast_sim::run::{self, Simulated};
 use mobcast_topology::files::{Experiment, Planned, Program};
 use mobcast_topology::record::{RunOutcome, RunRecord};
@@ -43,12 +44,32 @@ struct RunArgs {
     /// The short form, as the file's table `quick` gives it
     #[arg(long)]
     quick: bool,
+    /// How connections share the network: as liquids, or as TCP does, packet by packet (which takes longer)
+    #[arg(long, value_enum, default_value_t)]
+    model: ModelName,
     /// Seed of the experiment, in place of the file's
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
     /// File that lines of results are added to; runs that it holds are not run again [default: standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+}
+
+/// The models by their names.
+#[derive(Clone, Copy, PartialEq, Debug, Default, ValueEnum)]
+enum ModelName {
+    #[default]
+    Fluid,
+    Packet,
+}
+
+impl ModelName {
+    fn model(self) -> Model {
+        match self {
+            ModelName::Fluid => Model::Fluid,
+            ModelName::Packet => run::PACKET,
+        }
+    }
 }
 
 /// Runs the command.
@@ -89,13 +110,13 @@ fn run(args: &RunArgs) -> Result<bool, String> {
     let mut records = Vec::new();
     for (i, planned) in ours.iter().enumerate() {
         let number = format!("{}/{}", i + 1, ours.len());
-        if let Some(earlier) = ledger.find(planned).map_err(text)? {
+        if let Some(earlier) = ledger.find(planned, args.model.model()).map_err(text)? {
             eprintln!("{number} {}: is there already", name(planned));
             records.push(earlier);
             continue;
         }
         eprintln!("{number} {}: at best {:.1} s", name(planned), planned.ideal_seconds);
-        let simulated = run::simulate(planned).map_err(text)?;
+        let simulated = run::simulate(planned, args.model.model()).map_err(text)?;
         say_result(&simulated);
         ledger.add(&simulated.record).map_err(text)?;
         records.push(simulated.record);

@@ -6,7 +6,7 @@ use mobcast_proto::content::piece_size::{PieceSizeInput, automatic_piece_size};
 use mobcast_proto::{BroadcastId, Duration, PieceIndex, Time};
 use mobcast_topology::{ClusterIndex, Scenario};
 
-use crate::network::{Network, NodeIndex, NodeTraffic, Settings as NetworkSettings, Stop, Traffic};
+use crate::network::{Network, NodeIndex, NodeTraffic, Settings as NetworkSettings, Stop, Traffic, WanPackets};
 use crate::world::{Due, Settings, World};
 
 /// Virtual time without a stored piece after which a run that is not over counts as stuck.
@@ -55,6 +55,8 @@ pub struct Outcome {
     pub stopped: Vec<NodeIndex>,
     /// What went from cluster to cluster: by sender, then receiver.
     pub traffic: Vec<Vec<Traffic>>,
+    /// What the links between clusters have carried, in the packet model: by sender, then receiver.
+    pub wan_packets: Vec<Vec<Option<WanPackets>>>,
     /// What each node sent and received, by its number.
     pub node_traffic: Vec<NodeTraffic>,
     /// Payload bytes that entered each cluster over the WAN, divided by the object's.
@@ -212,12 +214,15 @@ impl<'a> Run<'a> {
         format!("{:?}; {why}", node.progress(self.broadcast))
     }
 
-    fn outcome(self) -> Outcome {
+    fn outcome(mut self) -> Outcome {
+        let topology = &self.experiment.scenario.topology;
+        let network = &mut self.world.network;
+        let row = |from| topology.indices().map(|to| network.wan_packets(from, to)).collect();
+        let wan_packets = topology.indices().map(row).collect();
         let world = &self.world;
         let complete: Vec<Option<Time>> =
             world.machines.iter().map(|m| m.seen.complete.get(&self.broadcast).copied()).collect();
         let failed = world.machines.iter().filter_map(|m| m.seen.failed.get(&self.broadcast).cloned()).collect();
-        let topology = &self.experiment.scenario.topology;
         let (mut wan, mut lan) = ([0u64; 2], [0u64; 2]);
         let mut wan_copies = Vec::new();
         for to in topology.indices() {
@@ -240,6 +245,7 @@ impl<'a> Run<'a> {
         let row = |from| topology.indices().map(|to| world.network.pair_traffic(from, to)).collect();
         Outcome {
             traffic: topology.indices().map(row).collect(),
+            wan_packets,
             node_traffic: (0..complete.len()).map(|i| world.network.node_traffic(NodeIndex(i as u32))).collect(),
             complete,
             stopped: self.stopped,

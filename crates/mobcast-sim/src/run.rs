@@ -1,14 +1,15 @@
-//! One planned run of an experiment's file in the fluid simulator, and its line of results. Promises that a plan and
+//! One planned run of an experiment's file in the simulator, and its line of results. Promises that a plan and
 //! its seed give the same line, and that the line means the same as the lab's: rates of payload against the payload
 //! optimum, times from the start of the sender. Reading files and writing lines is left to the command.
 //!
-//! **Headers.** The simulated links carry payload and control frames, but no packets. So that a run can be held
+//! **Headers.** The links of the fluid model carry payload and control frames, but no packets. So that a run can be held
 //! against one in the lab, where a link of 1,500 bytes carries 1,448 of payload, every capacity of the network and of
 //! its changes is multiplied by the topology's payload factor before the run; the bytes on links that the line reports
-//! are divided by it again, and are what the link would have carried as IP bytes. Delays stay as they are.
+//! are divided by it again, and are what the link would have carried as IP bytes. Delays stay as they are. The packet model
+//! carries packets with their headers, and takes the capacities as they stand.
 //!
-//! **Absent here**: packets, losses and queues (their columns stay zero), time for cryptography, memory and processor
-//! of nodes, and the date, as time is virtual.
+//! **Absent here**: losses and queues in the fluid model (their columns stay zero), time for cryptography, memory and
+//! processor of nodes, and the date, as time is virtual.
 
 mod imports;
 
@@ -21,15 +22,26 @@ use mobcast_topology::{ClusterIndex, PayloadFactor, Scenario, Topology, WanLink,
 use thiserror::Error;
 
 use crate::experiment::{Experiment, Outcome};
-use crate::network::Traffic;
+use crate::network::{Model, Traffic, WanPackets};
+use crate::packet::tcp::TcpSettings;
 use imports::Imports;
-
-/// The instrument's name in lines of results.
-pub const INSTRUMENT: &str = "sim-fluid";
 
 /// Nodes check their invariants after so many happenings: a run of minutes stays one of seconds.
 const CHECK_EVERY: u64 = 1_000;
 const MB: f64 = 1e6;
+/// Segments that fit into a receiver's buffer at its largest: 4 MB, about what Linux lets a window become by default.
+const WINDOW_SEGMENTS: u32 = 2_762;
+
+/// The packet model as experiments use it: TCP as Linux has it.
+pub const PACKET: Model = Model::Packet(TcpSettings::linux(WINDOW_SEGMENTS));
+
+/// A model's name in lines of results.
+pub fn instrument(model: Model) -> &'static str {
+    match model {
+        Model::Fluid => "sim-fluid",
+        Model::Packet(_) => "sim-packet",
+    }
+}
 
 /// Why a planned run is none for the simulator. The message names the mend.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -57,8 +69,8 @@ pub struct Simulated {
 }
 
 /// The case of a planned run as it stands in this simulator's lines.
-pub fn case(planned: &Planned) -> Case {
-    Case { instrument: INSTRUMENT.into(), ..planned.case.clone() }
+pub fn case(planned: &Planned, model: Model) -> Case {
+    Case { instrument: instrument(model).into(), ..planned.case.clone() }
 }
 
 /// Whether the simulator can run this.
@@ -80,9 +92,14 @@ pub fn check(planned: &Planned) -> Result<(), RunError> {
 ///
 /// # Errors
 /// If it is another program, or a strategy that is not there.
-pub fn simulate(planned: &Planned) -> Result<Simulated, RunError> {
+pub fn simulate(planned: &Planned, model: Model) -> Result<Simulated, RunError> {
     check(planned)?;
-    let mut experiment = Experiment::new(in_payload(&planned.scenario), planned.case.object_bytes, planned.seed);
+    let scenario = match model {
+        Model::Fluid => in_payload(&planned.scenario),
+        Model::Packet(_) => planned.scenario.clone(),
+    };
+    let mut experiment = Experiment::new(scenario, planned.case.object_bytes, planned.seed);
+    experiment.network.model = model;
     experiment.strategy.clone_from(&planned.case.strategy);
     experiment.piece_size = planned.piece_size;
     experiment.named_clusters = planned.named_clusters;
@@ -90,7 +107,7 @@ pub fn simulate(planned: &Planned) -> Result<Simulated, RunError> {
     experiment.deadline = Time((planned.timeout_s * 1e9) as u64);
     let mut imports = Imports::new(&planned.scenario.topology, planned.case.object_bytes);
     let outcome = experiment.run_watched(|world, _| imports.look(&world.network));
-    Ok(Simulated { record: record(planned, &outcome, &imports), trace_hash: outcome.trace_hash })
+    Ok(Simulated { record: record(planned, model, &outcome, &imports), trace_hash: outcome.trace_hash })
 }
 
 /// The network whose links carry only payload: every capacity times the payload factor.
@@ -122,7 +139,7 @@ fn in_payload(scenario: &Scenario) -> Scenario {
     scenario
 }
 
-fn record(planned: &Planned, outcome: &Outcome, imports: &Imports) -> RunRecord {
+fn record(planned: &Planned, model: Model, outcome: &Outcome, imports: &Imports) -> RunRecord {
     let topology = &planned.scenario.topology;
     let reason = reason(outcome);
     let end = outcome.last_complete().filter(|_| reason.is_none());
@@ -131,7 +148,7 @@ fn record(planned: &Planned, outcome: &Outcome, imports: &Imports) -> RunRecord 
     let in_mb = |rate: Option<u64>| rate.map_or(0.0, |rate| rate as f64 / MB);
     let optimum = in_mb(planned.optimum.payload_bytes_per_s_lower);
     RunRecord {
-        case: case(planned),
+        case: case(planned, model),
         repetition: planned.repetition,
         seed: planned.seed,
         machine: "simulated".into(),
@@ -172,6 +189,20 @@ fn wan(topology: &Topology, outcome: &Outcome) -> Vec<WanTraffic> {
     let line = |(from, to, _): (ClusterIndex, ClusterIndex, WanLink)| {
         let Traffic { payload_bytes, control_bytes } = outcome.traffic[from.as_usize()][to.as_usize()];
         let unique_bytes = payload_bytes + control_bytes;
+        if let Some(packets) = outcome.wan_packets[from.as_usize()][to.as_usize()] {
+            let WanPackets { packets, bytes, resent_bytes, lost_in_queue, lost_by_chance } = packets;
+            let (from, to, repeated_bytes) = (name(from), name(to), resent_bytes);
+            return WanTraffic {
+                from,
+                to,
+                bytes,
+                packets,
+                unique_bytes,
+                repeated_bytes,
+                lost_in_queue,
+                lost_by_chance,
+            };
+        }
         let bytes = u128::from(unique_bytes) * u128::from(factor.denominator) / u128::from(factor.numerator.max(1));
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         WanTraffic { from: name(from), to: name(to), bytes, unique_bytes, ..WanTraffic::default() }

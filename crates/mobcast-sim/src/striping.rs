@@ -31,7 +31,7 @@ impl Dumbbell {
         let mut engine = Engine::new(tcp, sizes);
         let queue = Limit::Packets(case.queue_packets);
         let delay_ns = case.round_trip_ns / 2;
-        let port = |rate, delay_ns| PortSettings { rate_bytes_per_s: Some(rate), delay_ns, limit: queue };
+        let port = |rate, delay_ns| PortSettings::new(Some(rate), delay_ns).with_limit(queue);
         let between = engine.add_port(port(case.between_bytes_per_s, delay_ns));
         let back_between = engine.add_port(port(case.between_bytes_per_s, delay_ns));
         let stripe_segments = stripes_of(experiment.bytes_per_node, experiment.packet_bytes, case.stripes);

@@ -2,11 +2,12 @@
 
 use mobcast_proto::{Duration, Time};
 use mobcast_sim::link::{Cancelled, Class};
-use mobcast_sim::network::{FlowId, Happening, Network, NetworkError, NodeIndex, Settings, Stop, Traffic};
+use mobcast_sim::network::{FlowId, Happening, Model, Network, NetworkError, NodeIndex, Settings, Stop, Traffic};
 use mobcast_topology::{Cluster, ClusterIndex, LinkRef, Topology, WanNic, preset};
 
 const MS: u64 = 1_000_000;
-const EXACT: Settings = Settings { quantum: Duration::ZERO, window_bytes: None, report_drained: false };
+const EXACT: Settings =
+    Settings { model: Model::Fluid, quantum: Duration::ZERO, window_bytes: None, report_drained: false };
 const A: ClusterIndex = ClusterIndex(0);
 const B: ClusterIndex = ClusterIndex(1);
 const WAN: LinkRef = LinkRef::Wan { from: A, to: B };

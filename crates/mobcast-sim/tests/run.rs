@@ -1,5 +1,6 @@
 //! Planned runs of experiments' files in the simulator, and what stands in their lines.
 
+use mobcast_sim::network::Model;
 use mobcast_sim::run::{RunError, Simulated, simulate};
 use mobcast_topology::files::{Experiment, Planned};
 use mobcast_topology::record::{RunOutcome, RunRecord};
@@ -31,13 +32,13 @@ fn planned(topology: &str, experiment: &str) -> Vec<Planned> {
 fn only(topology: &str, experiment: &str) -> RunRecord {
     let planned = planned(topology, experiment);
     assert_eq!(planned.len(), 1);
-    simulate(&planned[0]).unwrap().record
+    simulate(&planned[0], Model::Fluid).unwrap().record
 }
 
 #[test]
 fn the_quick_form_of_m2_comes_near_the_optimum_and_imports_once() {
     let planned = planned(&m2(), FIVE_SCENARIOS);
-    let runs: Vec<Simulated> = planned.iter().map(|planned| simulate(planned).unwrap()).collect();
+    let runs: Vec<Simulated> = planned.iter().map(|planned| simulate(planned, Model::Fluid).unwrap()).collect();
     let fast = &runs[0].record;
     println!("{fast:?}");
     assert_eq!((fast.outcome, fast.case.instrument.as_str()), (RunOutcome::Complete, "sim-fluid"));
@@ -51,7 +52,11 @@ fn the_quick_form_of_m2_comes_near_the_optimum_and_imports_once() {
     let changed = &runs[1].record;
     assert!(changed.throughput_mb_per_s < fast.throughput_mb_per_s, "the change took place");
     assert!(changed.optimum_mb_per_s < fast.optimum_mb_per_s);
-    assert_eq!(simulate(&planned[0]).unwrap().trace_hash, runs[0].trace_hash, "the same plan gives the same run");
+    assert_eq!(
+        simulate(&planned[0], Model::Fluid).unwrap().trace_hash,
+        runs[0].trace_hash,
+        "the same plan gives the same run"
+    );
 }
 
 #[test]
@@ -114,12 +119,12 @@ fn a_run_that_takes_too_long_has_failed_with_its_reason() {
 #[test]
 fn what_the_simulator_cannot_run_is_refused() {
     let mut other = planned(&m2(), "sizes_mb = [16.0]\nrepetitions = 1\nstrategies = [\"mop\"]\n").remove(0);
-    let error = simulate(&other).unwrap_err();
+    let error = simulate(&other, Model::Fluid).unwrap_err();
     assert!(matches!(&error, RunError::NoSuchStrategy { name, .. } if name == "mop"), "{error}");
     assert!(error.to_string().contains("choose one of mob"), "{error}");
     let scenarios = Scenarios::new(&m2(), "sizes_mb = [16.0]\nrivals = [\"cat\"]\n");
     scenarios.add("rivals/cat.toml", files::RIVAL);
     let runs = Experiment::load(&scenarios.experiment()).unwrap_or_else(|error| panic!("{error}")).runs(false);
     other = runs.into_iter().find(|planned| planned.case.program == "cat").unwrap();
-    assert_eq!(simulate(&other).unwrap_err(), RunError::Rival("cat".into()));
+    assert_eq!(simulate(&other, Model::Fluid).unwrap_err(), RunError::Rival("cat".into()));
 }

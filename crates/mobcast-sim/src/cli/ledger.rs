@@ -5,6 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use mobcast_sim::network::Model;
 use mobcast_sim::run;
 use mobcast_topology::files::Planned;
 use mobcast_topology::record::RunRecord;
@@ -83,8 +84,8 @@ impl Ledger {
     }
 
     /// The line of a planned run, if it was there.
-    pub fn find(&self, planned: &Planned) -> Result<Option<RunRecord>, LedgerError> {
-        let case = run::case(planned);
+    pub fn find(&self, planned: &Planned, model: Model) -> Result<Option<RunRecord>, LedgerError> {
+        let case = run::case(planned, model);
         let same = |record: &&RunRecord| record.case == case && record.repetition == planned.repetition;
         // Of several lines of one run the last one counts.
         let Some(record) = self.earlier.iter().rev().find(same) else { return Ok(None) };

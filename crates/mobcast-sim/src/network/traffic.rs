@@ -32,3 +32,18 @@ pub struct NodeTraffic {
     /// To the own cluster.
     pub lan_out: Traffic,
 }
+
+/// What a link between clusters has carried and lost in the packet model, with all headers of IP and above.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WanPackets {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Bytes of segments that had been sent before, by those that send across it.
+    pub resent_bytes: u64,
+    /// Packets that found its queue full.
+    pub lost_in_queue: u64,
+    /// Packets lost by chance, or because it was cut.
+    pub lost_by_chance: u64,
+}

@@ -2,7 +2,7 @@
 //! give the same packets at the same nanosecond.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use mobcast_proto::random::mix2;
 
@@ -28,6 +28,24 @@ pub struct PacketSizes {
     /// Of one with an acknowledgement alone.
     pub ack_bytes: u32,
 }
+
+/// What the owner of a connection wants to know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Note {
+    /// The receiver has more segments in order than before: so many.
+    Arrived {
+        /// The connection.
+        connection: ConnectionIndex,
+        /// Segments in order, from the first on.
+        segments: u32,
+    },
+    /// So little waits to be sent for the first time that there is room for more.
+    Room(ConnectionIndex),
+}
+
+/// Segments that may wait to be sent for the first time before [`Note::Room`] is told: 128 KiB, as the driver lets
+/// sockets hold.
+pub const UNSENT_SEGMENTS: u32 = 90;
 
 /// The way of a connection's packets.
 #[derive(Clone, Copy, Debug)]
@@ -62,9 +80,31 @@ struct Connection {
     sender_timer_ns: Option<u64>,
     receiver_timer_ns: Option<u64>,
     done_at_ns: Option<u64>,
+    /// Bytes on the line of segments from `sizes_from` on; empty if all are full.
+    sizes: VecDeque<u32>,
+    sizes_from: u32,
+    /// Its owner gives it more as there is room.
+    watched: bool,
+    /// Segments in its first port that have not left, and how many may be.
+    local: u32,
+    local_max: u32,
+    closed: bool,
 }
 
 impl Connection {
+    fn size_of(&self, segment: u32) -> Option<u32> {
+        let place = segment.checked_sub(self.sizes_from)?;
+        self.sizes.get(place as usize).copied()
+    }
+
+    /// Sizes of segments that are never sent again are not kept.
+    fn forget_sizes(&mut self) {
+        let acknowledged = self.sender.acknowledged();
+        let gone = (acknowledged - self.sizes_from) as usize;
+        self.sizes.drain(..gone.min(self.sizes.len()));
+        self.sizes_from = acknowledged;
+    }
+
     fn path(&self, content: Content) -> &Path {
         match content {
             Content::Segment(_) => &self.forward,
@@ -95,6 +135,7 @@ pub struct Engine {
     port_due_ns: Vec<Option<u64>>,
     connections: Vec<Connection>,
     open: usize,
+    notes: VecDeque<Note>,
     events_total: u64,
     trace: u64,
 }
@@ -112,6 +153,7 @@ impl Engine {
             port_due_ns: Vec::new(),
             connections: Vec::new(),
             open: 0,
+            notes: VecDeque::new(),
             events_total: 0,
             trace: 0,
         }
@@ -140,11 +182,94 @@ impl Engine {
             sender_timer_ns: None,
             receiver_timer_ns: None,
             done_at_ns: None,
+            sizes: VecDeque::new(),
+            sizes_from: 0,
+            watched: false,
+            local: 0,
+            local_max: u32::MAX,
+            closed: false,
         });
         let index = (self.connections.len() - 1) as u32;
         self.open += 1;
         self.advance(index);
         ConnectionIndex(index)
+    }
+
+    /// Opens a connection that is given its segments by and by, with [`Engine::supply`]; its [`Note`]s are told. At most
+    /// `local_segments` of it wait in its first port, which then must have no delay.
+    pub fn open_watched(
+        &mut self,
+        forward: &[PortIndex],
+        back: &[PortIndex],
+        local_segments: Option<u32>,
+    ) -> ConnectionIndex {
+        let connection = self.open(forward, back, 0);
+        let state = &mut self.connections[connection.0 as usize];
+        state.watched = true;
+        state.local_max = local_segments.unwrap_or(u32::MAX);
+        connection
+    }
+
+    /// Gives a watched connection segments of these sizes, in bytes on the line.
+    pub fn supply(&mut self, connection: ConnectionIndex, sizes: impl IntoIterator<Item = u32>) {
+        let state = &mut self.connections[connection.0 as usize];
+        let before = state.sizes.len();
+        state.sizes.extend(sizes);
+        let segments = (state.sizes.len() - before) as u32;
+        state.sender.supply(segments);
+        self.advance(connection.0);
+    }
+
+    /// Whether a watched connection has room for more.
+    pub fn has_room(&self, connection: ConnectionIndex) -> bool {
+        self.connections[connection.0 as usize].sender.unsent() < UNSENT_SEGMENTS
+    }
+
+    /// Ends a connection: its packets vanish where they arrive, its timers are void.
+    pub fn close(&mut self, connection: ConnectionIndex) {
+        self.connections[connection.0 as usize].closed = true;
+    }
+
+    /// Changes the rate of a port, in bytes per second; none for no limit, zero to cut it.
+    pub fn set_rate(&mut self, port: PortIndex, rate_bytes_per_s: Option<u64>) {
+        for packet in self.ports[port.0 as usize].set_rate(self.now_ns, rate_bytes_per_s) {
+            self.leave_first(packet);
+        }
+        self.plan(port.0);
+    }
+
+    /// Leads the packets that a connection sends from here on across other ports.
+    pub fn reroute(&mut self, connection: ConnectionIndex, forward: &[PortIndex], back: &[PortIndex]) {
+        let state = &mut self.connections[connection.0 as usize];
+        (state.forward, state.back) = (path(forward), path(back));
+    }
+
+    /// When the next packet arrives somewhere, or a timer runs out; none if there is nothing on its way.
+    pub fn next_time_ns(&self) -> Option<u64> {
+        self.events.peek().map(|&Reverse((at_ns, ..))| at_ns)
+    }
+
+    /// Goes on to a time before which, or at which, nothing is due.
+    pub fn set_now(&mut self, now_ns: u64) {
+        self.now_ns = self.now_ns.max(now_ns);
+    }
+
+    /// Handles what is due next.
+    pub fn step(&mut self) {
+        if let Some(Reverse((at_ns, _, due))) = self.events.pop() {
+            self.now_ns = at_ns;
+            self.handle(due);
+        }
+    }
+
+    /// What a watched connection's owner was not told yet.
+    pub fn next_note(&mut self) -> Option<Note> {
+        self.notes.pop_front()
+    }
+
+    /// The rate of a port, in bytes per second.
+    pub fn port_rate_bytes_per_s(&self, port: PortIndex) -> Option<u64> {
+        self.ports[port.0 as usize].rate_bytes_per_s()
     }
 
     /// Goes on until everything is acknowledged, or `until_ns`; whether everything is.
@@ -156,11 +281,7 @@ impl Engine {
             }
             self.events.pop();
             self.now_ns = at_ns;
-            match due {
-                Due::Port(port) => self.arrive(port),
-                Due::SenderTimer(connection) => self.sender_timer(connection),
-                Due::ReceiverTimer(connection) => self.receiver_timer(connection),
-            }
+            self.handle(due);
         }
         if self.open > 0 {
             self.now_ns = self.now_ns.max(until_ns);
@@ -206,6 +327,14 @@ impl Engine {
 
 /// The loop.
 impl Engine {
+    fn handle(&mut self, due: Due) {
+        match due {
+            Due::Port(port) => self.arrive(port),
+            Due::SenderTimer(connection) => self.sender_timer(connection),
+            Due::ReceiverTimer(connection) => self.receiver_timer(connection),
+        }
+    }
+
     /// The next packets of a port are at its other end.
     fn arrive(&mut self, port: u32) {
         if self.port_due_ns[port as usize] != Some(self.now_ns) {
@@ -221,8 +350,12 @@ impl Engine {
 
     /// A packet goes on, or has arrived.
     fn take(&mut self, mut packet: Packet) {
+        self.leave_first(packet);
         packet.hop += 1;
         let connection = &mut self.connections[packet.connection as usize];
+        if connection.closed {
+            return;
+        }
         let path = connection.path(packet.content);
         if packet.hop < path.hops {
             return self.push(packet);
@@ -239,7 +372,12 @@ impl Engine {
                 self.advance(packet.connection);
             }
             Content::Segment(segment) => {
+                let before = connection.receiver.received();
                 let ack = connection.receiver.handle_segment(self.now_ns, segment);
+                let segments = connection.receiver.received();
+                if connection.watched && segments > before {
+                    self.notes.push_back(Note::Arrived { connection: ConnectionIndex(packet.connection), segments });
+                }
                 self.acknowledge(packet.connection, ack);
             }
         }
@@ -249,10 +387,11 @@ impl Engine {
         let connection = &self.connections[packet.connection as usize];
         let bytes = match packet.content {
             Content::Ack(_) => self.sizes.ack_bytes,
-            Content::Segment(_) => self.sizes.data_bytes,
+            Content::Segment(segment) => connection.size_of(segment).unwrap_or(self.sizes.data_bytes),
         };
         let port = connection.path(packet.content).ports[usize::from(packet.hop)];
         if self.ports[port as usize].push(self.now_ns, bytes, packet) {
+            self.enter_first(packet);
             self.plan(port);
         }
     }
@@ -267,6 +406,25 @@ impl Engine {
         }
     }
 
+    /// A packet waits in its first port.
+    fn enter_first(&mut self, packet: Packet) {
+        if packet.hop == 0 && matches!(packet.content, Content::Segment(_)) {
+            self.connections[packet.connection as usize].local += 1;
+        }
+    }
+
+    /// A packet has left its first port, or was lost in it: there may be place for the next one.
+    fn leave_first(&mut self, packet: Packet) {
+        if packet.hop > 0 || !matches!(packet.content, Content::Segment(_)) {
+            return;
+        }
+        let connection = &mut self.connections[packet.connection as usize];
+        connection.local -= 1;
+        if connection.local + 1 == connection.local_max && !connection.closed {
+            self.advance(packet.connection);
+        }
+    }
+
     fn insert(&mut self, at_ns: u64, due: Due) {
         self.inserted += 1;
         self.events.push(Reverse((at_ns, self.inserted, due)));
@@ -275,11 +433,21 @@ impl Engine {
     /// Lets out what a sender may send, and sets its timer.
     fn advance(&mut self, index: u32) {
         let now_ns = self.now_ns;
-        while let Some(segment) = self.connections[index as usize].sender.poll(now_ns) {
+        loop {
+            let connection = &mut self.connections[index as usize];
+            if connection.local >= connection.local_max {
+                break;
+            }
+            let Some(segment) = connection.sender.poll(now_ns) else { break };
             self.push(Packet { connection: index, content: Content::Segment(segment), hop: 0 });
         }
         let connection = &mut self.connections[index as usize];
-        if connection.done_at_ns.is_none() && connection.sender.is_done() {
+        if connection.watched {
+            connection.forget_sizes();
+            if connection.sender.unsent() < UNSENT_SEGMENTS {
+                self.notes.push_back(Note::Room(ConnectionIndex(index)));
+            }
+        } else if connection.done_at_ns.is_none() && connection.sender.is_done() {
             connection.done_at_ns = Some(now_ns);
             self.open -= 1;
         }
@@ -303,6 +471,9 @@ impl Engine {
         }
         self.events_total += 1;
         connection.sender_timer_ns = None;
+        if connection.closed {
+            return;
+        }
         connection.sender.handle_timeout(self.now_ns);
         self.advance(index);
     }
@@ -326,6 +497,9 @@ impl Engine {
         }
         self.events_total += 1;
         connection.receiver_timer_ns = None;
+        if connection.closed {
+            return;
+        }
         let ack = connection.receiver.handle_timeout(self.now_ns);
         self.acknowledge(index, ack);
     }
@@ -351,7 +525,7 @@ mod tests {
     /// A line of 1 MB/s and 50 ms each way.
     fn line(limit: Limit, tcp: TcpSettings) -> (Engine, PortIndex, PortIndex) {
         let mut engine = Engine::new(tcp, SIZES);
-        let settings = PortSettings { rate_bytes_per_s: Some(1_000_000), delay_ns: 50 * MS, limit };
+        let settings = PortSettings::new(Some(1_000_000), 50 * MS).with_limit(limit);
         let (forward, back) = (engine.add_port(settings), engine.add_port(settings));
         (engine, forward, back)
     }

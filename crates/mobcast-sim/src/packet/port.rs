@@ -3,6 +3,8 @@
 
 use std::collections::VecDeque;
 
+use mobcast_proto::random::mix2;
+
 /// What a queue holds at most, besides the packet that is leaving.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
@@ -23,6 +25,22 @@ pub struct PortSettings {
     pub delay_ns: u64,
     /// What the queue holds.
     pub limit: Limit,
+    /// Packets that are lost by chance, of a million.
+    pub loss_per_million: u32,
+    /// From which it follows which ones.
+    pub seed: u64,
+}
+
+impl PortSettings {
+    /// A line of this rate and delay whose queue is never full, and which loses nothing.
+    pub fn new(rate_bytes_per_s: Option<u64>, delay_ns: u64) -> PortSettings {
+        PortSettings { rate_bytes_per_s, delay_ns, limit: Limit::None, loss_per_million: 0, seed: 0 }
+    }
+
+    /// The same line with a queue.
+    pub fn with_limit(self, limit: Limit) -> PortSettings {
+        PortSettings { limit, ..self }
+    }
 }
 
 /// What a port has seen.
@@ -34,6 +52,8 @@ pub struct PortCounters {
     pub bytes: u64,
     /// Packets that found the queue full.
     pub dropped: u64,
+    /// Packets that were lost by chance, or because the line was cut.
+    pub lost: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +75,9 @@ pub struct Port<P> {
     waiting_bytes: u64,
     /// When the line is free.
     free_at_ns: u64,
+    cut: bool,
+    /// Packets that were handed to it.
+    offered: u64,
     counters: PortCounters,
 }
 
@@ -71,6 +94,8 @@ impl<P: Copy> Port<P> {
             left: 0,
             waiting_bytes: 0,
             free_at_ns: 0,
+            cut: false,
+            offered: 0,
             counters: PortCounters::default(),
         }
     }
@@ -78,6 +103,11 @@ impl<P: Copy> Port<P> {
     /// Takes a packet, or drops it because the queue is full; whether it was taken.
     pub fn push(&mut self, now_ns: u64, bytes: u32, packet: P) -> bool {
         self.look(now_ns);
+        self.offered += 1;
+        if self.cut || self.is_unlucky() {
+            self.counters.lost += 1;
+            return false;
+        }
         if !self.has_room(bytes) {
             self.counters.dropped += 1;
             return false;
@@ -108,10 +138,17 @@ impl<P: Copy> Port<P> {
         Some(entry.packet)
     }
 
-    /// Changes the rate of the line: what has not left leaves at the new one.
-    pub fn set_rate(&mut self, now_ns: u64, rate_bytes_per_s: Option<u64>) {
-        assert!(rate_bytes_per_s != Some(0), "a port has a rate, or no limit");
+    /// Changes the rate of the line: what has not left leaves at the new one. A rate of zero cuts it: everything that has not
+    /// left is lost (and given back), as is what comes until there is a rate again.
+    pub fn set_rate(&mut self, now_ns: u64, rate_bytes_per_s: Option<u64>) -> Vec<P> {
         self.look(now_ns);
+        self.cut = rate_bytes_per_s == Some(0);
+        if self.cut {
+            self.counters.lost += (self.packets.len() - self.left) as u64;
+            self.waiting_bytes = 0;
+            self.free_at_ns = now_ns;
+            return self.packets.drain(self.left..).map(|entry| entry.packet).collect();
+        }
         let (before, after) = (self.settings.rate_bytes_per_s, rate_bytes_per_s);
         self.settings.rate_bytes_per_s = rate_bytes_per_s;
         self.free_at_ns = now_ns;
@@ -128,6 +165,12 @@ impl<P: Copy> Port<P> {
             self.free_at_ns += time;
             self.packets[i].leaves_at_ns = self.free_at_ns;
         }
+        Vec::new()
+    }
+
+    /// The rate of the line, in bytes per second.
+    pub fn rate_bytes_per_s(&self) -> Option<u64> {
+        self.settings.rate_bytes_per_s
     }
 
     /// Packets that wait or are leaving.
@@ -139,6 +182,11 @@ impl<P: Copy> Port<P> {
     /// What the port has seen.
     pub fn counters(&self) -> PortCounters {
         self.counters
+    }
+
+    fn is_unlucky(&self) -> bool {
+        let dice = mix2(self.settings.seed, self.offered) % 1_000_000;
+        dice < u64::from(self.settings.loss_per_million)
     }
 
     fn has_room(&self, bytes: u32) -> bool {
@@ -174,7 +222,7 @@ mod tests {
 
     /// A kilobyte takes a millisecond, and 10 ms on its way.
     fn port(limit: Limit) -> Port<u32> {
-        Port::new(PortSettings { rate_bytes_per_s: Some(1_000_000), delay_ns: 10 * MS, limit })
+        Port::new(PortSettings::new(Some(1_000_000), 10 * MS).with_limit(limit))
     }
 
     fn arrivals(port: &mut Port<u32>) -> Vec<(u32, u64)> {
@@ -200,7 +248,7 @@ mod tests {
         assert!(!port.push(MS - 1, 1_000, 9));
         assert!(port.push(MS, 1_000, 9), "one has left and is on its way");
         assert_eq!(port.waiting(MS), 3);
-        assert_eq!(port.counters(), PortCounters { packets: 4, bytes: 4_000, dropped: 3 });
+        assert_eq!(port.counters(), PortCounters { packets: 4, bytes: 4_000, dropped: 3, lost: 0 });
     }
 
     #[test]
@@ -226,5 +274,25 @@ mod tests {
         port.push(100 * MS, 1_000, 3);
         port.set_rate(101 * MS, None);
         assert_eq!(arrivals(&mut port), [(3, 111)], "a line without limit takes no time");
+    }
+
+    #[test]
+    fn a_cut_line_loses_what_has_not_left() {
+        let mut port = port(Limit::None);
+        (0..3).for_each(|packet| assert!(port.push(0, 1_000, packet)));
+        port.set_rate(3 * MS / 2, Some(0));
+        assert!(!port.push(2 * MS, 1_000, 3));
+        port.set_rate(5 * MS, Some(1_000_000));
+        assert!(port.push(5 * MS, 1_000, 4));
+        assert_eq!(arrivals(&mut port), [(0, 11), (4, 16)]);
+        assert_eq!(port.counters().lost, 3);
+    }
+
+    #[test]
+    fn chance_takes_its_part() {
+        let settings = PortSettings { loss_per_million: 100_000, seed: 7, ..PortSettings::new(None, 0) };
+        let mut port: Port<u32> = Port::new(settings);
+        let taken = (0..10_000).filter(|&packet| port.push(u64::from(packet), 1_000, packet)).count();
+        assert!((8_900..9_100).contains(&taken), "{taken}");
     }
 }

@@ -44,7 +44,7 @@ pub struct TcpSettings {
 
 impl TcpSettings {
     /// As ns-2 2.1b8 has them, but for the window of `window_max` segments.
-    pub fn ns2(window_max: u32) -> TcpSettings {
+    pub const fn ns2(window_max: u32) -> TcpSettings {
         TcpSettings {
             control: Control::Ns2Reno,
             window_max,
@@ -56,7 +56,7 @@ impl TcpSettings {
     }
 
     /// As Linux has them, with a receive buffer for `window_max` segments.
-    pub fn linux(window_max: u32) -> TcpSettings {
+    pub const fn linux(window_max: u32) -> TcpSettings {
         TcpSettings {
             control: Control::Cubic,
             window_max,
@@ -121,6 +121,22 @@ impl Sender {
         match self {
             Sender::Ns2(sender) => sender.is_done(),
             Sender::Sack(sender) => sender.is_done(),
+        }
+    }
+
+    /// Segments acknowledged in order.
+    pub fn acknowledged(&self) -> u32 {
+        match self {
+            Sender::Ns2(sender) => sender.acknowledged(),
+            Sender::Sack(sender) => sender.acknowledged(),
+        }
+    }
+
+    /// Segments that were given and never sent.
+    pub fn unsent(&self) -> u32 {
+        match self {
+            Sender::Ns2(sender) => sender.unsent(),
+            Sender::Sack(sender) => sender.unsent(),
         }
     }
 

@@ -89,6 +89,16 @@ impl Ns2Sender {
         self.acknowledged == self.supplied
     }
 
+    /// Segments acknowledged in order.
+    pub fn acknowledged(&self) -> u32 {
+        self.acknowledged
+    }
+
+    /// Segments that were given and never sent.
+    pub fn unsent(&self) -> u32 {
+        self.supplied - self.reached
+    }
+
     /// The congestion window in segments.
     pub fn window(&self) -> f64 {
         self.window

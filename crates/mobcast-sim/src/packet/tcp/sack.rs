@@ -104,6 +104,16 @@ impl SackSender {
         self.acknowledged == self.supplied
     }
 
+    /// Segments acknowledged in order.
+    pub fn acknowledged(&self) -> u32 {
+        self.acknowledged
+    }
+
+    /// Segments that were given and never sent.
+    pub fn unsent(&self) -> u32 {
+        self.supplied - self.next()
+    }
+
     /// The congestion window in segments.
     pub fn window(&self) -> f64 {
         self.cubic.window()

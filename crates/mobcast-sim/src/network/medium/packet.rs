@@ -1,0 +1,319 @@
+//! The packet model: each flow is a TCP connection of [`crate::packet`], with its segments on the way there and its
+//! acknowledgements on the way back. Messages wait in their order until the connection has room; then they are cut into
+//! segments, and a message has arrived when its last segment is in order at the receiver.
+//!
+//! **Approximations.** Connections have no handshake (a dial takes its time elsewhere) and end with one packet, which is not
+//! lost when its node is. Applications read at once. A host's own card lets no connection have more than a moment's
+//! packets in its queue, as Linux does (`tcp_limit_output_bytes`, "TCP small queues"); it serves packets as they come, where
+//! Linux would serve connections in turns. Segments are never merged or split on their way.
+
+use std::collections::VecDeque;
+
+use mobcast_proto::Time;
+use mobcast_topology::{Cluster, ClusterIndex, LinkRef, QueueLimit, Topology, WanLink};
+
+use crate::link::{Cancelled, Class, Sent};
+use crate::network::base::{Base, Event};
+use crate::network::ways::{Part, Ways};
+use crate::network::{NodeIndex, PACKET_HEADER_BYTES, WanPackets};
+use crate::packet::engine::{ConnectionIndex, Engine, Note, PacketSizes, PortIndex};
+use crate::packet::port::{Limit, PortSettings};
+use crate::packet::tcp::TcpSettings;
+
+/// Bytes of an IP packet on Ethernet, and those that it carries.
+const PACKET_BYTES: u32 = 1_500;
+const SEGMENT_BYTES: u32 = PACKET_BYTES - PACKET_HEADER_BYTES;
+/// The segment that ends a connection.
+const END_BYTES: u32 = 1;
+/// What a switch lets wait in front of a card, as in the lab.
+const PORT_QUEUE_BYTES: u64 = 512_000;
+/// The delay for which the queue of an access link is reckoned, one way, as in the lab.
+const ACCESS_DELAY_NS: u64 = 5_000_000;
+/// A connection's packets in the queue of its own card: what the card sends in so much time, but a few in any case.
+const LOCAL_NS: u64 = 1_000_000;
+const LOCAL_SEGMENTS_MIN: u64 = 4;
+/// A control message waits behind no more of a payload message.
+const CHUNK_SEGMENTS: u32 = 12;
+
+/// What comes to its end with a segment.
+#[derive(Clone, Copy, Debug)]
+enum Mark {
+    Message(Sent),
+    End,
+}
+
+/// What a flow is here.
+#[derive(Debug, Default)]
+struct Lane {
+    control: VecDeque<Sent>,
+    payload: VecDeque<Sent>,
+    /// Bytes of the first payload message that the connection has.
+    begun: u32,
+    /// What the connection has, with the number of segments up to its end.
+    given: VecDeque<(u32, Mark)>,
+    segments: u32,
+    ending: bool,
+    ended: bool,
+    closed: bool,
+}
+
+/// The model.
+#[derive(Debug)]
+pub(in crate::network) struct Packets {
+    engine: Engine,
+    ways: Ways<PortIndex>,
+    /// By flow, which is also the number of its connection.
+    lanes: Vec<Lane>,
+    seed: u64,
+    /// Sizes of the segments that are being cut.
+    sizes: Vec<u32>,
+}
+
+/// Makes ports of parts of the network.
+fn ports<'a>(engine: &'a mut Engine, seed: &'a mut u64) -> impl FnMut(Part, Option<u64>) -> Option<PortIndex> + 'a {
+    |part, rate| {
+        *seed += 1;
+        let settings = match part {
+            Part::NicOut => PortSettings::new(rate, 0),
+            Part::NicIn => PortSettings::new(rate, 0).with_limit(Limit::Bytes(PORT_QUEUE_BYTES)),
+            Part::Access => PortSettings::new(rate, 0).with_limit(access_queue(rate)),
+            Part::Inside(delay_ns) => PortSettings::new(rate, delay_ns).with_limit(Limit::Bytes(PORT_QUEUE_BYTES)),
+            Part::Wan(link) => PortSettings {
+                loss_per_million: link.loss_per_million,
+                seed: *seed,
+                ..PortSettings::new(rate, link.one_way_delay_ns).with_limit(Limit::Bytes(link.queue_bytes()))
+            },
+        };
+        Some(engine.add_port(settings))
+    }
+}
+
+fn access_queue(rate_bytes_per_s: Option<u64>) -> Limit {
+    let link = WanLink { queue: QueueLimit::TwiceBdp, ..WanLink::new(rate_bytes_per_s, ACCESS_DELAY_NS) };
+    Limit::Bytes(link.queue_bytes())
+}
+
+/// Commands.
+impl Packets {
+    pub fn new(topology: &Topology, tcp: TcpSettings) -> Packets {
+        let sizes = PacketSizes { data_bytes: PACKET_BYTES, ack_bytes: PACKET_HEADER_BYTES };
+        let mut engine = Engine::new(tcp, sizes);
+        let mut seed = 0;
+        let ways = Ways::new(topology, ports(&mut engine, &mut seed));
+        Packets { engine, ways, lanes: Vec::new(), seed, sizes: Vec::new() }
+    }
+
+    pub fn add_node(&mut self, index: ClusterIndex, cluster: &Cluster) {
+        self.ways.add_node(index, cluster, ports(&mut self.engine, &mut self.seed));
+    }
+
+    pub fn open<T>(&mut self, base: &Base<T>, flow: u32) {
+        let (from, to) = (base.flows[flow as usize].from, base.flows[flow as usize].to);
+        let (forward, back) = (self.ways.path(from, to), self.ways.path(to, from));
+        let card = forward.first().filter(|_| self.ways.begins_with_card(from, to));
+        let rate = card.and_then(|port| self.engine.port_rate_bytes_per_s(*port));
+        let in_a_moment = |rate: u64| rate * LOCAL_NS / 1_000_000_000 / u64::from(PACKET_BYTES);
+        let local = rate.map(|rate| in_a_moment(rate).max(LOCAL_SEGMENTS_MIN) as u32);
+        self.engine.set_now(base.now.0);
+        let connection = self.engine.open_watched(&forward, &back, local);
+        debug_assert_eq!(connection, ConnectionIndex(flow));
+        self.lanes.push(Lane::default());
+    }
+
+    pub fn send<T>(&mut self, base: &mut Base<T>, flow: u32, sent: Sent) {
+        let lane = &mut self.lanes[flow as usize];
+        match sent.class {
+            Class::Control => lane.control.push_back(sent),
+            Class::Payload => lane.payload.push_back(sent),
+        }
+        self.give(base, flow);
+    }
+
+    pub fn cancel<T>(&mut self, _base: &mut Base<T>, flow: u32, tag: u64) -> Cancelled {
+        let lane = &mut self.lanes[flow as usize];
+        let waiting = |message: &(usize, &Sent)| message.1.tag == tag && (message.0 > 0 || lane.begun == 0);
+        if let Some((place, _)) = lane.payload.iter().enumerate().find(waiting) {
+            lane.payload.remove(place);
+            return Cancelled::Removed;
+        }
+        let under_way = |(_, mark): &(u32, Mark)| matches!(mark, Mark::Message(sent) if sent.tag == tag && sent.class == Class::Payload);
+        let begun = lane.begun > 0 && lane.payload.front().is_some_and(|sent| sent.tag == tag);
+        if begun || lane.given.iter().any(under_way) { Cancelled::Begun } else { Cancelled::Absent }
+    }
+
+    pub fn finish<T>(&mut self, base: &mut Base<T>, flow: u32) {
+        let lane = &mut self.lanes[flow as usize];
+        lane.payload.truncate(usize::from(lane.begun > 0));
+        lane.ending = true;
+        self.give(base, flow);
+    }
+
+    pub fn abort<T>(&mut self, base: &mut Base<T>, flow: u32) {
+        let lane = &mut self.lanes[flow as usize];
+        lane.control.clear();
+        lane.payload.clear();
+        lane.begun = 0;
+        lane.ending = true;
+        self.give(base, flow);
+    }
+
+    pub fn silence(&mut self, flow: u32) {
+        self.lanes[flow as usize] = Lane { closed: true, ..Lane::default() };
+        self.engine.close(ConnectionIndex(flow));
+    }
+
+    pub fn set_rate<T>(&mut self, base: &Base<T>, link: LinkRef, rate_bytes_per_s: Option<u64>) {
+        self.engine.set_now(base.now.0);
+        match (*self.ways.shared(link), rate_bytes_per_s) {
+            (Some(port), rate) => self.engine.set_rate(port, rate),
+            (None, None) => {}
+            // Links and the insides of clusters have ports in any case.
+            (None, Some(_)) => {
+                let settings = PortSettings::new(None, 0).with_limit(access_queue(rate_bytes_per_s));
+                let port = self.engine.add_port(settings);
+                self.engine.set_rate(port, rate_bytes_per_s);
+                *self.ways.shared(link) = Some(port);
+                self.reroute_all(base);
+            }
+        }
+    }
+
+    pub fn set_nic<T>(&mut self, base: &Base<T>, node: NodeIndex, out: Option<u64>, into: Option<u64>) {
+        self.engine.set_now(base.now.0);
+        let card = self.ways.card(node);
+        let limits = [Limit::None, Limit::Bytes(PORT_QUEUE_BYTES)];
+        for ((direction, rate), limit) in [(&mut card.way_out, out), (&mut card.way_in, into)].into_iter().zip(limits) {
+            let engine = &mut self.engine;
+            let port = *direction.get_or_insert_with(|| engine.add_port(PortSettings::new(None, 0).with_limit(limit)));
+            engine.set_rate(port, rate);
+        }
+        self.reroute_all(base);
+    }
+
+    fn reroute_all<T>(&mut self, base: &Base<T>) {
+        for (flow, from, to) in base.living() {
+            let (forward, back) = (self.ways.path(from, to), self.ways.path(to, from));
+            self.engine.reroute(ConnectionIndex(flow.0), &forward, &back);
+        }
+    }
+}
+
+/// Looking.
+impl Packets {
+    pub fn payload_bytes(&self, flow: u32) -> u64 {
+        let lane = &self.lanes[flow as usize];
+        lane.payload.iter().map(|sent| u64::from(sent.bytes)).sum()
+    }
+
+    pub fn payload_messages(&self, flow: u32) -> usize {
+        self.lanes[flow as usize].payload.len()
+    }
+
+    pub fn events_total(&self) -> u64 {
+        self.engine.events_total()
+    }
+
+    /// What the link between two clusters has carried.
+    pub fn wan<T>(&mut self, base: &Base<T>, from: ClusterIndex, to: ClusterIndex) -> Option<WanPackets> {
+        let port = (*self.ways.shared(LinkRef::Wan { from, to }))?;
+        let counters = self.engine.counters(port);
+        let crosses =
+            |flow: &&crate::network::base::Flow| (base.cluster(flow.from), base.cluster(flow.to)) == (from, to);
+        let flows = base.flows.iter().enumerate().filter(|(_, flow)| crosses(flow));
+        let resent: u64 = flows.map(|(id, _)| self.engine.sender(ConnectionIndex(id as u32)).counters().resent).sum();
+        Some(WanPackets {
+            packets: counters.packets,
+            bytes: counters.bytes,
+            resent_bytes: resent * u64::from(SEGMENT_BYTES),
+            lost_in_queue: counters.dropped,
+            lost_by_chance: counters.lost,
+        })
+    }
+}
+
+/// Events.
+impl Packets {
+    /// When something happens to a packet next.
+    pub fn next_time_ns(&self) -> Option<u64> {
+        self.engine.next_time_ns()
+    }
+
+    /// Lets the next thing happen to packets.
+    pub fn step<T>(&mut self, base: &mut Base<T>) {
+        self.engine.step();
+        base.now = Time(self.engine.now_ns());
+        while let Some(note) = self.engine.next_note() {
+            match note {
+                Note::Room(connection) => self.give(base, connection.0),
+                Note::Arrived { connection, segments } => self.arrived(base, connection.0, segments),
+            }
+        }
+    }
+
+    fn arrived<T>(&mut self, base: &mut Base<T>, flow: u32, segments: u32) {
+        let given = &mut self.lanes[flow as usize].given;
+        while let Some((_, mark)) = given.pop_front_if(|(until, _)| *until <= segments) {
+            let event = match mark {
+                Mark::Message(sent) => Event::Arrives(flow, sent),
+                Mark::End => Event::Closes(flow),
+            };
+            base.events.push(base.now, event);
+        }
+    }
+
+    /// Gives a connection what waits, as long as it has room: control first, payload in chunks.
+    fn give<T>(&mut self, base: &mut Base<T>, flow: u32) {
+        let Packets { engine, lanes, sizes, .. } = self;
+        let lane = &mut lanes[flow as usize];
+        let connection = ConnectionIndex(flow);
+        engine.set_now(base.now.0);
+        while !lane.closed && lane.has_something() && engine.has_room(connection) {
+            lane.cut(base, flow, sizes);
+            engine.supply(connection, sizes.drain(..));
+        }
+    }
+}
+
+impl Lane {
+    fn has_something(&self) -> bool {
+        !self.control.is_empty() || !self.payload.is_empty() || (self.ending && !self.ended)
+    }
+
+    /// Cuts all control messages and a chunk of payload into segments.
+    fn cut<T>(&mut self, base: &mut Base<T>, flow: u32, sizes: &mut Vec<u32>) {
+        let before = self.segments;
+        let mut bytes = 0;
+        while let Some(sent) = self.control.pop_front() {
+            // A control message comes with the headers of a packet of its own.
+            bytes += sent.bytes.saturating_sub(PACKET_HEADER_BYTES).max(1);
+            self.given.push_back((before + bytes.div_ceil(SEGMENT_BYTES), Mark::Message(sent)));
+            base.count_out(flow, sent);
+        }
+        // All segments are full but the last one of what waits.
+        let mut chunk = CHUNK_SEGMENTS * SEGMENT_BYTES - bytes % SEGMENT_BYTES;
+        while let Some(sent) = self.payload.front().copied().filter(|_| chunk > 0) {
+            let part = (sent.bytes - self.begun).min(chunk);
+            chunk -= part;
+            bytes += part;
+            self.begun += part;
+            if self.begun == sent.bytes {
+                self.begun = 0;
+                self.payload.pop_front();
+                self.given.push_back((before + bytes.div_ceil(SEGMENT_BYTES), Mark::Message(sent)));
+                base.count_out(flow, sent);
+                if self.payload.is_empty() {
+                    base.report_drained(flow);
+                }
+            }
+        }
+        if self.ending && !self.ended && self.payload.is_empty() {
+            self.ended = true;
+            bytes += END_BYTES;
+            self.given.push_back((before + bytes.div_ceil(SEGMENT_BYTES), Mark::End));
+        }
+        let segments = bytes.div_ceil(SEGMENT_BYTES);
+        self.segments += segments;
+        let full = (0..segments).map(|i| (bytes - i * SEGMENT_BYTES).min(SEGMENT_BYTES) + PACKET_HEADER_BYTES);
+        sizes.extend(full);
+    }
+}
