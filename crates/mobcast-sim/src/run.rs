@@ -15,6 +15,7 @@ mod imports;
 
 use std::collections::BTreeMap;
 
+use mobcast_proto::limits::PIECE_SIZE_MAX;
 use mobcast_proto::{Time, strategy};
 use mobcast_topology::files::{Planned, Program};
 use mobcast_topology::record::{Case, NodeRecord, RunOutcome, RunRecord, WanTraffic};
@@ -29,6 +30,8 @@ use imports::Imports;
 /// Nodes check their invariants after so many happenings: a run of minutes stays one of seconds.
 const CHECK_EVERY: u64 = 1_000;
 const MB: f64 = 1e6;
+/// With more chunks than this, each piece is one in the fluid model, where a chunk is only the least that is delivered.
+const CHUNKS_MAX: u64 = 10_000_000;
 /// Segments that fit into a receiver's buffer at its largest: 4 MB, about what Linux lets a window become by default.
 const WINDOW_SEGMENTS: u32 = 2_762;
 
@@ -105,6 +108,11 @@ pub fn simulate(planned: &Planned, model: Model) -> Result<Simulated, RunError> 
     experiment.named_clusters = planned.named_clusters;
     experiment.settings.check_every = CHECK_EVERY;
     experiment.deadline = Time((planned.timeout_s * 1e9) as u64);
+    let chunk = u64::from(experiment.settings.chunk_bytes_max);
+    let chunks = planned.scenario.topology.nodes() as u64 * (planned.case.object_bytes / chunk);
+    if model == Model::Fluid && chunks > CHUNKS_MAX {
+        experiment.settings.chunk_bytes_max = PIECE_SIZE_MAX;
+    }
     let mut imports = Imports::new(&planned.scenario.topology, planned.case.object_bytes);
     let outcome = experiment.run_watched(|world, _| imports.look(&world.network));
     Ok(Simulated { record: record(planned, model, &outcome, &imports), trace_hash: outcome.trace_hash })

@@ -82,8 +82,8 @@ fn links_join_two_known_clusters_once_and_all_of_them() {
 fn clusters_have_names_of_their_own_and_addresses() {
     assert_starts(&topology_error("name = \"B\"", "name = \"A\""), "two.toml:8: name: cluster \"A\" is there twice");
     assert_starts(&topology_error("name = \"B\"", "name = \"B1\""), "two.toml:8: name: \"B1\" cannot name a cluster");
-    assert_starts(&topology_error("nodes = 3", "nodes = 251"), "two.toml:9: nodes: 251 is not in the range 1 to 250");
-    assert_starts(&topology_error("nodes = 3", "nodes = 0"), "two.toml:9: nodes: 0 is not in the range 1 to 250");
+    assert_starts(&topology_error("nodes = 3", "nodes = 100001"), "two.toml:9: nodes: 100001 is not in the range 1 to 100000");
+    assert_starts(&topology_error("nodes = 3", "nodes = 0"), "two.toml:9: nodes: 0 is not in the range 1 to 100000");
     let many: String = (0..251).map(|i| format!("[[cluster]]\nname = \"C{i}x\"\nnodes = 1\n")).collect();
     let many = TopologyFile::parse(&format!("title = \"many\"\n{many}"), "many.toml").unwrap_err().to_string();
     assert_starts(&many, "many.toml:752: cluster: at most 250 clusters");
@@ -162,7 +162,7 @@ fn lists_of_an_experiment_are_checked_against_the_topology() {
         &experiment_error("nodes = [[2, 2, 2]]"),
         "4: nodes: [2, 2, 2] is for 3 clusters, the topology has 2",
     );
-    assert_starts(&experiment_error("nodes = [[2, 251]]"), "4: nodes: 251 nodes: a cluster has 1 to 250");
+    assert_starts(&experiment_error("nodes = [[2, 100001]]"), "4: nodes: 100001 nodes: a cluster has 1 to 100000");
     assert_starts(&experiment_error("nodes = [\n  [2, 2],\n  [2, 2],\n]"), "6: nodes: [2, 2] is there twice");
     assert_starts(&experiment_error("nodes = []"), "4: nodes: the list is empty");
     assert_starts(&experiment_error("strategies = []"), "4: strategies: the list is empty");

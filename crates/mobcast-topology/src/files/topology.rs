@@ -9,10 +9,10 @@ use toml::Spanned;
 use super::error::{FileError, Text, stem};
 use crate::network::{Cluster, ClusterIndex, PayloadFactor, QueueLimit, Topology, WanLink, WanNic};
 
-/// Most clusters: each has a byte of the nodes' addresses.
+/// Most clusters: each has a byte of the nodes' addresses in a lab, and a group has no more.
 pub const CLUSTERS_MAX: usize = 250;
-/// Most nodes of a cluster: each has a byte of its address, some are needed for bridge and hub.
-pub const NODES_PER_CLUSTER_MAX: u32 = 250;
+/// Most nodes of a cluster, for the simulator; a lab has addresses for 250.
+pub const NODES_PER_CLUSTER_MAX: u32 = 100_000;
 /// Longest name of a cluster, in bytes.
 const NAME_BYTES_MAX: usize = 32;
 /// The shortest queue: one packet of Ethernet.

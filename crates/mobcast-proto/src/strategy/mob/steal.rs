@@ -43,8 +43,9 @@ impl Mob {
         let held_up = self.held_up(swarm).count() as u32;
         let backlog = (self.todo.count() + asked.saturating_sub(1) + held_up, Mob::import_rate(swarm));
         let told = self.backlog_told.unwrap_or_default();
-        // Nothing to say while it shrinks by less than an eighth.
-        if backlog.0 <= told.0 && backlog.0 + told.0 / 8 > told.0 && self.backlog_told.is_some() {
+        // Nothing to say while it is the same, or shrinks by less than an eighth.
+        let alike = backlog.0 == told.0 || (backlog.0 < told.0 && backlog.0 + told.0 / 8 > told.0);
+        if alike && self.backlog_told.is_some() {
             return;
         }
         self.backlog_told = Some(backlog);
