@@ -74,10 +74,9 @@ pub const COORDINATOR_CHILDREN_MAX: usize = 16;
 pub const TREE_CHILDREN_MAX: usize = 8;
 /// Nodes of a cluster in which everybody is linked to everybody: a node with few links falls behind where the cards bind.
 pub const LOCAL_MESH_MAX: usize = 17;
-/// Local peers that a node is told to connect to when it joins a larger cluster. Others may connect to it later, up to
-/// [`LOCAL_PEERS_MAX`].
-pub const LOCAL_PEERS_TOLD: usize = 8;
-/// Local peers of a node, told and accepted.
+/// Local peers that a node is told to connect to when it joins a larger cluster: as many as all have there.
+pub const LOCAL_PEERS_TOLD: usize = LOCAL_MESH_MAX - 1;
+/// Local peers of a node, told and accepted, when it has taken over some of nodes that were lost.
 pub const LOCAL_PEERS_MAX: usize = 24;
 /// Global peers of a node, told and accepted: as many as a root alone in its cluster can serve.
 pub const GLOBAL_PEERS_MAX: usize = 24;

@@ -82,7 +82,10 @@ fn links_join_two_known_clusters_once_and_all_of_them() {
 fn clusters_have_names_of_their_own_and_addresses() {
     assert_starts(&topology_error("name = \"B\"", "name = \"A\""), "two.toml:8: name: cluster \"A\" is there twice");
     assert_starts(&topology_error("name = \"B\"", "name = \"B1\""), "two.toml:8: name: \"B1\" cannot name a cluster");
-    assert_starts(&topology_error("nodes = 3", "nodes = 100001"), "two.toml:9: nodes: 100001 is not in the range 1 to 100000");
+    assert_starts(
+        &topology_error("nodes = 3", "nodes = 100001"),
+        "two.toml:9: nodes: 100001 is not in the range 1 to 100000",
+    );
     assert_starts(&topology_error("nodes = 3", "nodes = 0"), "two.toml:9: nodes: 0 is not in the range 1 to 100000");
     let many: String = (0..251).map(|i| format!("[[cluster]]\nname = \"C{i}x\"\nnodes = 1\n")).collect();
     let many = TopologyFile::parse(&format!("title = \"many\"\n{many}"), "many.toml").unwrap_err().to_string();

@@ -12,8 +12,10 @@ use crate::units::{ClusterId, LinkId, NodeId, PieceIndex};
 
 /// A few have-messages wait this long for company: a frame costs both ends more than the pieces in it…
 const HAVE_PATIENCE: Duration = HAVE_INTERVAL.times(3);
-/// …and at least this long for each peer that is told: a node does not send more than 200 such frames a second.
+/// …and at least this long for each peer that is told: a node does not send more than 200 such frames a second…
 const HAVE_PATIENCE_PER_PEER: Duration = Duration::from_millis(5);
+/// …while pieces are no larger than this. What a larger one takes of both ends is that much more than what a frame does.
+const HAVE_PIECE: u32 = 128 << 10;
 /// As many as this have company enough, and go after [`HAVE_INTERVAL`].
 const HAVE_COMPANY: usize = 16;
 
@@ -77,8 +79,9 @@ impl SwarmPeer {
     }
 
     /// When to tell this peer, one of `peers`, what is new.
-    pub(super) fn flush_due(&self, now: Time, peers: usize) -> Time {
-        let patience = HAVE_PATIENCE.max(HAVE_PATIENCE_PER_PEER.times(peers as u64));
+    pub(super) fn flush_due(&self, now: Time, peers: usize, piece_size: u32) -> Time {
+        let small = HAVE_PATIENCE.max(HAVE_PATIENCE_PER_PEER.times(peers as u64));
+        let patience = Duration(small.0 / u64::from(piece_size / HAVE_PIECE).max(1)).max(HAVE_INTERVAL);
         let interval = if self.to_announce.len() >= HAVE_COMPANY { HAVE_INTERVAL } else { patience };
         self.flushed_at.map_or(now, |at| (at + interval).max(now))
     }

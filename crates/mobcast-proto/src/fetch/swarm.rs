@@ -249,13 +249,13 @@ impl Swarm {
 
     /// Tells a peer that this node has a piece, together with others.
     pub fn announce(&mut self, link: LinkId, piece: PieceIndex) {
-        let (now, peers) = (self.now, self.peers.len());
+        let (now, peers, size) = (self.now, self.peers.len(), self.piece_size);
         let Some(peer) = self.peers.get_mut(&link) else { return };
         if peer.have.contains(piece) || peer.announced.contains(piece) {
             return;
         }
         peer.to_announce.insert(piece);
-        let due = peer.flush_due(now, peers);
+        let due = peer.flush_due(now, peers, size);
         self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
     }
 
@@ -464,12 +464,12 @@ impl Swarm {
             return;
         }
         self.flush_at = None;
-        let (now, id, batches, peers) = (self.now, self.id, self.batches, self.peers.len());
+        let (now, id, batches, peers, size) = (self.now, self.id, self.batches, self.peers.len(), self.piece_size);
         for (&link, peer) in &mut self.peers {
             if !peer.has_news(batches) {
                 continue;
             }
-            let due = peer.flush_due(now, peers);
+            let due = peer.flush_due(now, peers, size);
             if due > now {
                 self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
                 continue;
@@ -492,8 +492,8 @@ impl Swarm {
 
     /// Lets peers know how many manifest batches there are.
     pub(crate) fn announce_batches(&mut self) {
-        let (now, batches, peers) = (self.now, self.batches, self.peers.len());
-        let due = self.peers.values().filter(|p| p.has_news(batches)).map(|p| p.flush_due(now, peers)).min();
+        let (now, batches, peers, size) = (self.now, self.batches, self.peers.len(), self.piece_size);
+        let due = self.peers.values().filter(|p| p.has_news(batches)).map(|p| p.flush_due(now, peers, size)).min();
         if let Some(due) = due {
             self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
         }

@@ -471,7 +471,8 @@ impl Coordinator {
     /// Gives `node` local and global peers, up to the number that a node is told. True if it got any.
     fn connect(&mut self, node: NodeId) -> bool {
         let own = self.members[&node].info.cluster;
-        let local = self.graph.connect_local(node, &self.clusters[&own].members, &mut self.random);
+        let (local, parted) = self.graph.connect_local(node, &self.clusters[&own].members, &mut self.random);
+        self.changed.extend(parted);
         let others: Vec<ClusterId> = self.clusters.keys().copied().filter(|&c| c != own).collect();
         let global = self.graph.connect_global(node, own, &others, |c| &self.clusters[&c].members, &mut self.random);
         local || global

@@ -188,15 +188,27 @@ impl Graph {
             && !self.path_from_top(parent).contains(&node)
     }
 
-    /// Gives `node` all members of its own cluster as peers, or in a cluster of over [`LOCAL_MESH_MAX`] random ones until it
-    /// has [`LOCAL_PEERS_TOLD`] of them; true if it got any.
+    /// Gives `node` all members of its own cluster as peers, or [`LOCAL_PEERS_TOLD`] of them in a cluster of over
+    /// [`LOCAL_MESH_MAX`]. There a newcomer comes between peers that are linked and lose that link: so all keep as many as before,
+    /// and the graph stays as random as if it had been drawn for all at once (Law and Siu, INFOCOM 2003). If newcomers chose
+    /// peers instead, the first ones would have most, and be linked to each other. Whoever lacks peers later gets random ones.
     ///
-    /// Those that dial it count, so that the first of a cluster, whom all later ones may choose, dials nobody.
-    pub fn connect_local(&mut self, node: NodeId, members: &[NodeId], random: &mut Random) -> bool {
+    /// Returns whether it got any, and who was told of links that are taken back.
+    pub fn connect_local(&mut self, node: NodeId, members: &[NodeId], random: &mut Random) -> (bool, Vec<NodeId>) {
         let mesh = members.len() <= LOCAL_MESH_MAX;
-        let wanted = if mesh { members.len() } else { LOCAL_PEERS_TOLD }.saturating_sub(self.degree(node, true));
-        let mut missing = wanted;
+        let before = self.degree(node, true);
+        let target = if mesh { members.len() } else { LOCAL_PEERS_TOLD };
+        let mut parted = Vec::new();
         let mut tries = 0;
+        if before == 0 && !mesh {
+            parted.extend(self.relieve_parent(node, random));
+        }
+        while before == 0 && !mesh && self.degree(node, true) + 2 <= target && tries < TRIES {
+            tries += 1;
+            parted.extend(self.come_between(node, members[random.below(members.len())], random));
+        }
+        let mut missing = target.saturating_sub(self.degree(node, true));
+        tries = 0;
         while missing > 0 && tries < TRIES && !mesh {
             tries += 1;
             let peer = members[random.below(members.len())];
@@ -211,7 +223,50 @@ impl Graph {
                 missing -= 1;
             }
         }
-        missing < wanted
+        (self.degree(node, true) > before, parted)
+    }
+
+    /// The link to the parent carries payload as well: for it, the parent leaves one of its peers to `node`. Returns who of the
+    /// two was told of the other, if it is possible.
+    fn relieve_parent(&mut self, node: NodeId, random: &mut Random) -> Option<NodeId> {
+        let parent =
+            self.parent(node).filter(|parent| self.vertices[parent].cluster == self.vertices[&node].cluster)?;
+        let other = self.random_local_peer(parent, random)?;
+        if !self.can_link(node, other, usize::MAX) {
+            return None;
+        }
+        let told = self.part(parent, other);
+        self.link(node, other);
+        Some(told)
+    }
+
+    /// Puts `node` between `peer` and one of its local peers; returns who of the two was told of the other, if it is possible.
+    fn come_between(&mut self, node: NodeId, peer: NodeId, random: &mut Random) -> Option<NodeId> {
+        let other = self.random_local_peer(peer, random)?;
+        // Both keep as many links as they have, so that it does not matter how many these are.
+        let possible = |to| self.can_link(node, to, usize::MAX);
+        if !possible(peer) || !possible(other) {
+            return None;
+        }
+        let told = self.part(peer, other);
+        self.link(node, peer);
+        self.link(node, other);
+        Some(told)
+    }
+
+    fn random_local_peer(&self, node: NodeId, random: &mut Random) -> Option<NodeId> {
+        let vertex = &self.vertices[&node];
+        let peers = vertex.told.iter().chain(&vertex.accepted);
+        let local: Vec<NodeId> = peers.copied().filter(|peer| self.vertices[peer].cluster == vertex.cluster).collect();
+        local.get(random.below(local.len().max(1))).copied()
+    }
+
+    /// Two peers are none any more; returns which of them was told to dial the other.
+    fn part(&mut self, a: NodeId, b: NodeId) -> NodeId {
+        let (from, to) = if self.vertices[&a].told.contains(&b) { (a, b) } else { (b, a) };
+        self.vertex_mut(from).told.remove(&to);
+        self.vertex_mut(to).accepted.remove(&from);
+        from
     }
 
     /// Gives `node` one peer in each other cluster (a random [`GLOBAL_PEERS_TOLD`] of them, if there are more), by

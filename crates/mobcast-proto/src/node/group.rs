@@ -1,9 +1,10 @@
 //! A node as a member of its group: joining, its assignment, the control tree, reports.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use crate::content::manifest::{SignatureDomain, signed_message};
-use crate::group::assignment::{Assignment, Credential};
+use crate::group::assignment::{Assignment, Credential, PeerAddress};
 use crate::group::report::{Report, SignedReport};
 use crate::io::{Check, CloseReason, Dial, Event, Output, Signer};
 use crate::time::{Duration, Time};
@@ -180,7 +181,7 @@ impl Node {
         let (cluster, cluster_name) = (assignment.cluster, assignment.cluster_name.clone());
         let old_parent = self.membership.parent();
         let first = self.assignment().is_none();
-        self.membership.assignment = Some(assignment);
+        let old = self.membership.assignment.replace(assignment);
         self.membership.refused_parent = None;
         let new_parent = self.membership.parent();
         self.membership.dial_failures.clear();
@@ -196,6 +197,7 @@ impl Node {
             self.place_in_swarm(id);
             self.with_broadcast(id, |broadcast| broadcast.handle_assignment(now));
         }
+        self.part_from(&old.map(|old| old.local_peers).unwrap_or_default());
         self.ensure_links();
         if new_parent != old_parent
             && let Some(parent) = new_parent
@@ -204,6 +206,17 @@ impl Node {
             self.report_ready();
         }
         self.event(Event::Assigned { cluster, cluster_name });
+    }
+
+    /// Closes links to local peers that this node was told to connect to and is not any more: a newcomer stands between them.
+    fn part_from(&mut self, told_before: &[PeerAddress]) {
+        let told: BTreeSet<NodeId> = self.membership.told().iter().map(|peer| peer.node).collect();
+        for peer in told_before.iter().filter(|peer| !told.contains(&peer.node)) {
+            let in_tree = self.membership.children.contains(&peer.node) || self.membership.parent() == Some(peer.node);
+            if let Some(link) = self.link_to(peer.node).filter(|_| !in_tree) {
+                self.close(link, CloseReason::Unneeded);
+            }
+        }
     }
 
     /// The cluster of the member at the other end of a link.

@@ -26,7 +26,7 @@ use crate::units::{ClusterId, LinkId, PieceIndex};
 
 use choking::Choking;
 use leaving::Leaving;
-use root_shares::RootShares;
+use root_shares::{OwnRootShare, RootShares};
 
 mod asking;
 mod choking;
@@ -59,8 +59,8 @@ pub struct Mob {
     interests: BTreeMap<LinkId, Interest>,
     /// What local peers have left of their shares.
     backlogs: BTreeMap<LinkId, (u32, u64)>,
-    /// The part of the object that the root wants this node to fetch from it first.
-    root_share: Option<(LinkId, SlotSet)>,
+    /// The part of the object that the root wants this node to fetch from it.
+    root_share: Option<OwnRootShare>,
     /// At the root: what each of its local peers is to fetch from it first.
     root_shares: RootShares,
     choking: Choking,
@@ -93,6 +93,7 @@ impl Strategy for Mob {
             StrategyEvent::PiecesKnown(run) => {
                 run.pieces().for_each(|piece| self.consider(swarm, piece));
                 self.root_share_grows(swarm, run);
+                self.root_share.iter_mut().for_each(|share| share.grow(swarm, run));
                 self.fill_all(swarm);
             }
             StrategyEvent::PieceStored(piece) => self.stored(swarm, piece),
@@ -178,7 +179,7 @@ impl Mob {
         self.backlogs.remove(&peer);
         self.choking.forget(peer);
         self.stealing = self.stealing.filter(|&(victim, _)| victim != peer);
-        self.root_share = self.root_share.take().filter(|&(root, _)| root != peer);
+        self.root_share = self.root_share.take().filter(|share| share.root != peer);
         let back: Vec<PieceIndex> = self.given.iter().filter(|&(_, &p)| p == peer).map(|(&piece, _)| piece).collect();
         for piece in back {
             self.given.remove(&piece);
@@ -243,7 +244,7 @@ impl Mob {
             StrategyMessage::Interest { slots, pieces } => self.peer_is_interested(swarm, peer, slots, pieces),
             StrategyMessage::Share { slots } => {
                 if swarm.peer(peer).is_some_and(|p| p.node == swarm.id.root) {
-                    self.root_share = Some((peer, slots.clone()));
+                    self.root_share = Some(OwnRootShare::new(swarm, peer, slots.clone()));
                     self.fill(swarm, peer);
                 }
             }

@@ -20,10 +20,16 @@ const SOURCES_MAX: usize = 2;
 
 impl Mob {
     pub(super) fn fill_all(&mut self, swarm: &mut Swarm) {
-        // Links to other clusters first: what they bring is what everybody waits for.
-        let mut links: Vec<(bool, LinkId)> = swarm.peers().map(|(link, peer)| (peer.local, link)).collect();
+        // Links to other clusters first: what they bring is what everybody waits for. Then those that would bring something soonest,
+        // since there may not be room to ask all: otherwise whoever is asked by many would go on being asked, and others idle.
+        let turn = u64::from(swarm.have().count());
+        let order = |(link, peer): (LinkId, &SwarmPeer)| {
+            let soon = if peer.local { peer.window.time_to_receive(0) } else { Duration::ZERO };
+            (peer.local, soon, if peer.local { mix2(turn, u64::from(link.0)) } else { 0 }, link)
+        };
+        let mut links: Vec<(bool, Duration, u64, LinkId)> = swarm.peers().map(order).collect();
         links.sort_unstable();
-        links.into_iter().for_each(|(_, link)| self.fill(swarm, link));
+        links.into_iter().for_each(|(.., link)| self.fill(swarm, link));
     }
 
     pub(super) fn fill_global(&mut self, swarm: &mut Swarm) {
@@ -94,23 +100,22 @@ impl Mob {
     fn pick_local(&self, swarm: &mut Swarm, link: LinkId) -> Option<PieceIndex> {
         let mut random = swarm.random.clone();
         let peer = swarm.peer(link)?;
-        let share = self.root_share.as_ref().filter(|(root, _)| *root == link).map(|(_, slots)| slots);
+        let share = self.root_share.as_ref().filter(|share| share.root == link).map(|share| &share.pieces);
         let index = swarm.index_pieces();
         let needed = |slot: usize| self.interests.values().any(|interest| interest.slots.contains(slot));
         let score = |piece: PieceIndex| {
             if piece.0 < index {
                 return 0;
             }
-            let slot = slot_of(swarm.id, piece);
-            let others_turn = share.is_some_and(|slots| !slots.contains(slot));
-            let wanted_elsewhere = swarm.in_root_cluster() && needed(slot);
-            let copies = u64::from(swarm.local_copies(piece));
-            1 + (u64::from(others_turn) << 32 | u64::from(!wanted_elsewhere) << 31 | copies)
+            let wanted_elsewhere = swarm.in_root_cluster() && needed(slot_of(swarm.id, piece));
+            1 + (u64::from(!wanted_elsewhere) << 31 | u64::from(swarm.local_copies(piece)))
         };
         let words = peer.have.word_count();
         let askable = swarm.askable();
         let known = (askable as usize).div_ceil(64);
-        let candidates = |i: usize| peer.have.word(i) & swarm.missing_word(i) & known_mask(askable, i);
+        // The tree index is needed before anything else, by everybody.
+        let own = |i: usize| share.map_or(u64::MAX, |pieces| pieces.word(i) | known_mask(index, i));
+        let candidates = |i: usize| peer.have.word(i) & swarm.missing_word(i) & known_mask(askable, i) & own(i);
         let piece = pick(&mut random, words.min(known), candidates, score);
         swarm.random = random;
         piece

@@ -1,6 +1,7 @@
 //! What the root's local peers fetch from it: each its own part of the object, so that each piece leaves the root once before
-//! any leaves it twice. Links are not alike, and change: whoever is nearly through with its part takes over half of the
-//! largest rest. Without that the fast ones would choose among the same few pieces near the end, each before it can know of the others.
+//! any leaves it twice, and asks it for nothing else: what the root can send is the most that all can get. Links are not alike,
+//! and change: whoever is nearly through with its part takes over half of the largest rest. When everything was asked for, anybody
+//! may ask for anything.
 
 use std::collections::BTreeMap;
 
@@ -27,6 +28,31 @@ pub(super) struct RootShares {
     asked: HaveSet,
     /// When a part may change hands again.
     next_move: Time,
+    /// Everything was asked for, and there will not be more.
+    open_to_all: bool,
+}
+
+/// What the root wants this node to fetch from it.
+pub(super) struct OwnRootShare {
+    /// The link to the root.
+    pub root: LinkId,
+    slots: SlotSet,
+    /// The known pieces of these slots.
+    pub pieces: HaveSet,
+}
+
+impl OwnRootShare {
+    pub fn new(swarm: &Swarm, root: LinkId, slots: SlotSet) -> OwnRootShare {
+        let mut share = OwnRootShare { root, slots, pieces: HaveSet::new() };
+        share.grow(swarm, Run { first: PieceIndex(0), count: swarm.known() });
+        share
+    }
+
+    /// More pieces are known.
+    pub fn grow(&mut self, swarm: &Swarm, pieces: Run) {
+        let own = pieces.pieces().filter(|&piece| self.slots.contains(slot_of(swarm.id, piece)));
+        own.for_each(|piece| drop(self.pieces.insert(piece)));
+    }
 }
 
 /// What one peer is to fetch.
@@ -45,6 +71,7 @@ impl Mob {
         }
         let peers: Vec<LinkId> = swarm.peers().filter(|(_, p)| p.local).map(|(link, _)| link).collect();
         self.root_shares.of.clear();
+        self.root_shares.open_to_all = false;
         for (i, &peer) in peers.iter().enumerate() {
             let mut slots = SlotSet::none();
             (i..SLOTS).step_by(peers.len()).for_each(|slot| slots.insert(slot));
@@ -67,11 +94,16 @@ impl Mob {
     pub(super) fn local_peer_wants(&mut self, swarm: &mut Swarm, peer: LinkId, piece: PieceIndex) {
         let shares = &mut self.root_shares;
         shares.take_off(swarm, piece);
-        if shares.of.get(&peer).is_none_or(|part| part.left > LOW) || swarm.now() < shares.next_move {
+        if swarm.end().is_some() && !shares.open_to_all && shares.of.values().all(|part| part.left == 0) {
+            return self.open_to_all(swarm);
+        }
+        let shares = &mut self.root_shares;
+        let own = shares.of.get(&peer).map_or(u32::MAX, |part| part.left);
+        if own > LOW || swarm.now() < shares.next_move {
             return;
         }
         let Some((left, from)) = shares.of.iter().map(|(&link, part)| (part.left, link)).max() else { return };
-        if left <= 2 * LOW {
+        if left <= own + 1 {
             return;
         }
         shares.next_move = swarm.now() + MOVE_INTERVAL;
@@ -80,7 +112,7 @@ impl Mob {
         let mut taken = SlotSet::none();
         let mut count = 0;
         for slot in giver.slots.iter().filter(|&slot| unasked[slot] > 0) {
-            if count + unasked[slot] <= left / 2 {
+            if count + unasked[slot] <= (left - own).div_ceil(2) {
                 count += unasked[slot];
                 taken.insert(slot);
             }
@@ -93,6 +125,13 @@ impl Mob {
         if count > 0 {
             self.tell_root_share(swarm, from);
             self.tell_root_share(swarm, peer);
+        }
+    }
+
+    fn open_to_all(&mut self, swarm: &mut Swarm) {
+        self.root_shares.open_to_all = true;
+        for &peer in self.root_shares.of.keys() {
+            swarm.tell(peer, StrategyMessage::Share { slots: SlotSet::all() });
         }
     }
 
