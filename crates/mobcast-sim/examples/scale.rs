@@ -1,4 +1,4 @@
-//! A large group: `cargo run --release --example scale [nodes per cluster] [clusters] [pieces] [seed]`.
+//! A large group: `cargo run --release --example scale [nodes per cluster] [clusters] [pieces] [seed] [KiB of a piece]`.
 #![allow(clippy::disallowed_types, reason = "an example measures real time")]
 
 use mobcast_sim::experiment::Experiment;
@@ -7,12 +7,13 @@ use mobcast_topology::{Cluster, ClusterIndex, Scenario, optimum, preset};
 fn main() {
     let argument = |i: usize, default: u64| std::env::args().nth(i).map_or(default, |a| a.parse().expect("a number"));
     let (nodes, clusters, pieces, seed) = (argument(1, 125), argument(2, 8), argument(3, 1000), argument(4, 1));
+    let piece = argument(5, 1024) << 10;
     let template = Cluster::new("", nodes as u32).with_nic(125_000_000);
     let topology = preset::full_mesh(clusters as u32, &template, 100_000_000, 10_000_000);
     let best = optimum(&topology, ClusterIndex(0)).rate_bytes_per_s.expect("network cards bind");
-    let bytes = pieces << 20;
+    let bytes = pieces * piece;
     let mut experiment = Experiment::new(Scenario::steady(topology), bytes, seed);
-    experiment.piece_size = Some(1 << 20);
+    experiment.piece_size = Some(piece as u32);
     experiment.settings.check_every = 0;
     experiment.settings.chunk_bytes_max = 1 << 20;
     let started = std::time::Instant::now();

@@ -117,6 +117,8 @@ fn the_help_names_every_flag() {
 
         Options:
               --quick          The short form, as the file's table `quick` gives it
+              --model <MODEL>  How connections share the network: as liquids, or as TCP does, packet by
+                               packet (which takes longer) [default: fluid] [possible values: fluid, packet]
               --seed <SEED>    Seed of the experiment, in place of the file's
               --output <FILE>  File that lines of results are added to; runs that it holds are not run again
                                [default: standard output]
