@@ -38,6 +38,8 @@ pub(super) struct Membership {
     pub(super) assignment: Option<Assignment>,
     /// The authority's signature over the assignment.
     pub(super) assignment_signature: Signature,
+    /// When it asked to be admitted last.
+    pub(super) asked_at: Time,
     /// The link over which it asks to be admitted.
     pub(super) join_link: Option<LinkId>,
     /// Round-trip times to cluster leaders that it was asked for, as far as they are measured.

@@ -64,6 +64,8 @@ pub struct Mob {
     /// At the root: what each of its local peers is to fetch from it first.
     root_shares: RootShares,
     choking: Choking,
+    /// Peers that have left requests unanswered for long: nobody counts on what they have, until they send something.
+    mute: BTreeSet<LinkId>,
     stealing: Option<(LinkId, Time)>,
     backlog_told: Option<(u32, u64)>,
     last_news: Time,
@@ -98,7 +100,7 @@ impl Strategy for Mob {
             StrategyEvent::PieceStored(piece) => self.stored(swarm, piece),
             StrategyEvent::RequestRejected { piece, .. } => {
                 // Its owner may have it and not be able to serve it: somebody has to import it again.
-                if swarm.is_missing(piece) && swarm.local_copies(piece) == 0 {
+                if swarm.is_missing(piece) && !self.is_at_hand(swarm, piece) {
                     self.given.remove(&piece);
                     self.stolen.insert(piece);
                 }
@@ -120,7 +122,10 @@ impl Strategy for Mob {
                     self.choke_if_busy(swarm, peer);
                 }
             }
-            StrategyEvent::LinkMeasured(peer) => self.fill(swarm, peer),
+            StrategyEvent::LinkMeasured(peer) => {
+                self.mute.remove(&peer);
+                self.fill(swarm, peer);
+            }
             StrategyEvent::Message { peer, message } => self.message(swarm, peer, message),
             StrategyEvent::Timeout => {
                 self.tell_leaving(swarm);
@@ -177,6 +182,7 @@ impl Mob {
         self.interests.remove(&peer);
         self.backlogs.remove(&peer);
         self.choking.forget(peer);
+        self.mute.remove(&peer);
         self.stealing = self.stealing.filter(|&(victim, _)| victim != peer);
         self.root_share = self.root_share.take().filter(|&(root, _)| root != peer);
         let back: Vec<PieceIndex> = self.given.iter().filter(|&(_, &p)| p == peer).map(|(&piece, _)| piece).collect();
@@ -192,7 +198,9 @@ impl Mob {
 
     fn peer_has(&mut self, swarm: &mut Swarm, peer: LinkId, runs: &[Run]) {
         self.last_news = swarm.now();
-        if swarm.peer(peer).is_some_and(|p| p.local) {
+        if self.mute.contains(&peer) {
+            // It does not send what it has.
+        } else if swarm.peer(peer).is_some_and(|p| p.local) {
             let at_root = swarm.standing.node == swarm.id.root;
             for piece in runs.iter().flat_map(|run| run.pieces()) {
                 if at_root {
@@ -337,11 +345,17 @@ impl Mob {
         (own && !swarm.in_root_cluster()) || self.stolen.contains(piece)
     }
 
+    /// Whether a local peer has a piece and sends what it has.
+    fn is_at_hand(&self, swarm: &Swarm, piece: PieceIndex) -> bool {
+        let mute = |link: &&LinkId| swarm.peer(**link).is_some_and(|p| p.local && p.have.contains(piece));
+        usize::from(swarm.local_copies(piece)) > self.mute.iter().filter(mute).count()
+    }
+
     /// Puts a piece on the list of those to import, if it belongs there.
     fn consider(&mut self, swarm: &Swarm, piece: PieceIndex) {
         if piece.0 < swarm.known()
             && swarm.is_missing(piece)
-            && swarm.local_copies(piece) == 0
+            && !self.is_at_hand(swarm, piece)
             && self.is_mine(swarm, piece)
         {
             self.todo.insert(piece);

@@ -21,9 +21,10 @@ const SOURCES_MAX: usize = 2;
 impl Mob {
     pub(super) fn fill_all(&mut self, swarm: &mut Swarm) {
         // Links to other clusters first: what they bring is what everybody waits for.
-        let mut links: Vec<(bool, LinkId)> = swarm.peers().map(|(link, peer)| (peer.local, link)).collect();
+        let order = |(link, peer): (LinkId, &SwarmPeer)| (self.mute.contains(&link), peer.local, link);
+        let mut links: Vec<(bool, bool, LinkId)> = swarm.peers().map(order).collect();
         links.sort_unstable();
-        links.into_iter().for_each(|(_, link)| self.fill(swarm, link));
+        links.into_iter().for_each(|(.., link)| self.fill(swarm, link));
     }
 
     pub(super) fn fill_global(&mut self, swarm: &mut Swarm) {
@@ -38,6 +39,10 @@ impl Mob {
             return;
         }
         while swarm.has_room(link) {
+            // Whoever has been mute is tried with one piece at a time.
+            if self.mute.contains(&link) && swarm.peer(link).is_some_and(|p| p.window.outstanding() > 0) {
+                return;
+            }
             let piece = if local { self.pick_local(swarm, link) } else { self.pick_global(swarm, link) };
             let Some(piece) = piece else {
                 self.idle(swarm, link, local);
@@ -126,13 +131,14 @@ impl Mob {
         }
     }
 
-    /// Takes back what was asked of peers that deliver nothing at all: others may have it.
+    /// Takes back what was asked of peers that deliver nothing at all, and does not count on them: others may have it.
     pub(super) fn give_stalled_up(&mut self, swarm: &mut Swarm) {
         let now = swarm.now();
         let stalled = |link: &LinkId| swarm.peer(*link).is_some_and(|p| p.window.stalled_for(now) >= STALLED_AFTER);
         let parts = swarm.open().flat_map(|(piece, open)| open.parts.iter().map(move |part| (part.peer, piece)));
         let late: Vec<(LinkId, PieceIndex)> = parts.filter(|(link, _)| stalled(link)).collect();
         for (link, piece) in late {
+            self.mute.insert(link);
             swarm.cancel(link, piece);
             self.moved.remove(piece);
             self.consider(swarm, piece);
