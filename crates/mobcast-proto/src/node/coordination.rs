@@ -118,10 +118,10 @@ impl Node {
                     let credential = Credential { group: self.config.group, node, key, expires_unix_s: 0 };
                     self.outputs.push_back(Output::Certify { credential });
                 }
-                Decision::Assign { assignment } if Some(assignment.node) == self.id() => {
-                    self.apply_assignment(*assignment);
-                }
                 Decision::Assign { assignment } => {
+                    if Some(assignment.node) == self.id() {
+                        self.apply_assignment((*assignment).clone());
+                    }
                     let (node, parent) = (assignment.node, assignment.parent.as_ref().map(|parent| parent.node));
                     if let Some(old) = self.coordination.move_member(node, parent) {
                         self.coordination.moving.entry(node).or_insert((self.now, old));
@@ -163,6 +163,10 @@ impl Node {
 
     pub(super) fn assignment_signed(&mut self, assignment: Assignment, signature: Signature) {
         let node = assignment.node;
+        if Some(node) == self.id() {
+            // For the day when another one coordinates, and asks who this is.
+            return self.membership.own_assignment_signed(&assignment, signature);
+        }
         self.send_to(node, Frame::Assign { assignment: Box::new(assignment), signature });
     }
 

@@ -95,6 +95,13 @@ impl Membership {
         [self.retry.map(|(at, _)| at), self.reports_at, self.takeover_at].into_iter().flatten().min()
     }
 
+    /// At a coordinator, the authority's signature over its own assignment.
+    pub(super) fn own_assignment_signed(&mut self, assignment: &Assignment, signature: Signature) {
+        if self.assignment.as_ref() == Some(assignment) {
+            self.assignment_signature = signature;
+        }
+    }
+
     /// Whether neither the coordinator nor a successor has been in reach for so long that those below should look for
     /// themselves.
     pub(super) fn is_adrift(&self, now: Time) -> bool {
@@ -162,11 +169,13 @@ impl Membership {
         self.adrift = false;
     }
 
-    /// The node above in the control tree; a coordinator that is gone has been replaced by its successor.
+    /// The node above in the control tree; a coordinator that is gone has been replaced by its successor. A coordinator that
+    /// was replaced itself has had nobody above it.
     pub(super) fn parent(&self) -> Option<NodeId> {
-        let parent = self.assignment.as_ref()?.parent.as_ref()?.node;
-        let void = self.is_deposed(parent) || self.refused_parent == Some(parent);
-        Some(if void { self.coordinator_node() } else { parent })
+        let assigned = self.assignment.as_ref()?.parent.as_ref().map(|parent| parent.node);
+        let valid = |parent: &NodeId| !self.is_deposed(*parent) && self.refused_parent != Some(*parent);
+        let parent = assigned.filter(valid).unwrap_or(self.coordinator_node());
+        Some(parent).filter(|parent| self.node() != Some(*parent))
     }
 
     /// Peers that the node was told to connect to.

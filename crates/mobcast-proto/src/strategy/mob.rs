@@ -64,8 +64,9 @@ pub struct Mob {
     /// At the root: what each of its local peers is to fetch from it first.
     root_shares: RootShares,
     choking: Choking,
-    /// Peers that have left requests unanswered for long: nobody counts on what they have, until they send something.
-    mute: BTreeSet<LinkId>,
+    /// Peers that have left requests unanswered for long, and when they are tried again. Until they send something, nobody counts on
+    /// what they have.
+    mute: BTreeMap<LinkId, Time>,
     stealing: Option<(LinkId, Time)>,
     backlog_told: Option<(u32, u64)>,
     last_news: Time,
@@ -198,7 +199,7 @@ impl Mob {
 
     fn peer_has(&mut self, swarm: &mut Swarm, peer: LinkId, runs: &[Run]) {
         self.last_news = swarm.now();
-        if self.mute.contains(&peer) {
+        if self.mute.contains_key(&peer) {
             // It does not send what it has.
         } else if swarm.peer(peer).is_some_and(|p| p.local) {
             let at_root = swarm.standing.node == swarm.id.root;
@@ -348,7 +349,7 @@ impl Mob {
     /// Whether a local peer has a piece and sends what it has.
     fn is_at_hand(&self, swarm: &Swarm, piece: PieceIndex) -> bool {
         let mute = |link: &&LinkId| swarm.peer(**link).is_some_and(|p| p.local && p.have.contains(piece));
-        usize::from(swarm.local_copies(piece)) > self.mute.iter().filter(mute).count()
+        usize::from(swarm.local_copies(piece)) > self.mute.keys().filter(mute).count()
     }
 
     /// Puts a piece on the list of those to import, if it belongs there.

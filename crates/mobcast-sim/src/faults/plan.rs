@@ -304,6 +304,13 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sizes: Vec<String> = self.topology.clusters().iter().map(|cluster| cluster.nodes.to_string()).collect();
         writeln!(f, "seed {}: clusters of {} nodes", self.seed, sizes.join(", "))?;
+        let of_cards = self.topology.clusters().iter().filter_map(|cluster| cluster.nic_in_bytes_per_s);
+        let cards: Vec<String> = of_cards.map(|rate| (rate / 1_000_000).to_string()).collect();
+        writeln!(f, "  cards of {} MB/s", cards.join(", "))?;
+        for (from, to, link) in self.topology.wan_links().filter(|(from, to, _)| from < to) {
+            let rate = link.rate_bytes_per_s.unwrap_or(0) / 1_000;
+            writeln!(f, "  {from} and {to}: {rate} kB/s, {} one way", Duration(link.one_way_delay_ns))?;
+        }
         for planned in &self.broadcasts {
             let Planned { root, bytes, piece_size, strategy, at, whole } = planned;
             let (pieces, way) = (planned.pieces(), if *whole { ", in one frame" } else { "" });

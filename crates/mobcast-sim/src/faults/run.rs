@@ -299,8 +299,10 @@ impl Run {
     }
 
     pub(super) fn is_settled(&self, id: BroadcastId) -> bool {
-        // A root that has no receivers left is never told to go.
-        let receivers = self.concerned(id).any(|i| self.world.machines[i].node.id() != Some(id.root));
+        let is_root = |i: usize| self.world.machines[i].node.id() == Some(id.root);
+        let failed = |i: usize| self.world.machines[i].seen.failed.contains_key(&id);
+        // A root that has no receivers left, or none but those that have given up, is never told to go.
+        let receivers = self.concerned(id).any(|i| !is_root(i) && !failed(i));
         !receivers || self.concerned(id).all(|i| self.has_settled(i, id))
     }
 

@@ -15,13 +15,15 @@ use super::{Mob, TAKE_OVER_FACTOR};
 /// gone ([`SILENCE_MAX`]): whoever is there and slow is worth waiting for, because what is on its way would be wasted.
 const STALLED_AFTER: Duration = Duration::from_secs(15);
 const _: () = assert!(STALLED_AFTER.0 > SILENCE_MAX.0);
+/// A peer that was asked in vain is left alone for this long.
+const TRIED_AGAIN_AFTER: Duration = STALLED_AFTER;
 /// Peers asked for the same piece at the same time, at most.
 const SOURCES_MAX: usize = 2;
 
 impl Mob {
     pub(super) fn fill_all(&mut self, swarm: &mut Swarm) {
         // Links to other clusters first: what they bring is what everybody waits for.
-        let order = |(link, peer): (LinkId, &SwarmPeer)| (self.mute.contains(&link), peer.local, link);
+        let order = |(link, peer): (LinkId, &SwarmPeer)| (self.mute.contains_key(&link), peer.local, link);
         let mut links: Vec<(bool, bool, LinkId)> = swarm.peers().map(order).collect();
         links.sort_unstable();
         links.into_iter().for_each(|(.., link)| self.fill(swarm, link));
@@ -39,8 +41,7 @@ impl Mob {
             return;
         }
         while swarm.has_room(link) {
-            // Whoever has been mute is tried with one piece at a time.
-            if self.mute.contains(&link) && swarm.peer(link).is_some_and(|p| p.window.outstanding() > 0) {
+            if self.is_left_alone(swarm, link) {
                 return;
             }
             let piece = if local { self.pick_local(swarm, link) } else { self.pick_global(swarm, link) };
@@ -121,6 +122,12 @@ impl Mob {
         piece
     }
 
+    /// Whether a peer has been mute: it is tried with one piece at a time, after a pause in which others are found.
+    fn is_left_alone(&self, swarm: &Swarm, link: LinkId) -> bool {
+        let asked = || swarm.peer(link).is_some_and(|peer| peer.window.outstanding() > 0);
+        self.mute.get(&link).is_some_and(|until| swarm.now() < *until || asked())
+    }
+
     /// A link has room and nothing new to bring.
     fn idle(&mut self, swarm: &mut Swarm, link: LinkId, local: bool) {
         // Also when all that it has to import is still to come, while another one cannot keep up with what is there.
@@ -138,7 +145,7 @@ impl Mob {
         let parts = swarm.open().flat_map(|(piece, open)| open.parts.iter().map(move |part| (part.peer, piece)));
         let late: Vec<(LinkId, PieceIndex)> = parts.filter(|(link, _)| stalled(link)).collect();
         for (link, piece) in late {
-            self.mute.insert(link);
+            self.mute.insert(link, now + TRIED_AGAIN_AFTER);
             swarm.cancel(link, piece);
             self.moved.remove(piece);
             self.consider(swarm, piece);

@@ -168,7 +168,7 @@ impl Mob {
     /// itself, wherever it can get it. Copies that arrive twice by this are counted as waste.
     pub(super) fn help_if_stuck(&mut self, swarm: &mut Swarm) {
         let since = swarm.now().since(self.last_news);
-        let on_its_way = |open: &OpenPiece| open.parts.iter().any(|part| !self.mute.contains(&part.peer));
+        let on_its_way = |open: &OpenPiece| open.parts.iter().any(|part| !self.mute.contains_key(&part.peer));
         if since < STUCK_AFTER || swarm.open().any(|(_, open)| on_its_way(open)) {
             return;
         }
