@@ -62,6 +62,11 @@ impl Coordination {
         self.results.entry(id).or_default().insert(node, true);
     }
 
+    /// Whether a member has not shown itself below its parent yet.
+    pub(super) fn is_on_its_way(&self, node: NodeId) -> bool {
+        self.joining.contains_key(&node) || self.moving.contains_key(&node)
+    }
+
     /// A member is given a parent: the one that it had, if that is another one.
     fn move_member(&mut self, node: NodeId, parent: Option<NodeId>) -> Option<NodeId> {
         let parent = parent?;

@@ -20,8 +20,8 @@ const SERVING_MAX: Duration = Duration::from_secs(60);
 /// Without a root, what some peer says it has is waited for so long, though nothing comes: it takes half of this to find out that a
 /// peer does not send what it has, and a moment to find another one.
 const OBTAINABLE_MAX: Duration = SILENCE_MAX.times(3);
-/// A result that is not answered by a release is said again after this: whoever was above may be gone, and have taken it along. As
-/// receipts, less often in large groups.
+/// A result that is not answered by a release is said again after this, together with who says it: whoever was above may be gone,
+/// and have taken it along, or the coordinator may have given this node up. As receipts, less often in large groups.
 const RESULT_INTERVAL: Duration = SILENCE_MAX;
 /// A release that is heard again is passed on again after this: it may have been lost further down. Not at once, because what
 /// orphans hang on may for a while be part of a circle.
@@ -71,19 +71,17 @@ impl Node {
 
     /// Reports again what may have been lost with those that were above, or with a coordinator.
     pub(super) fn repeat_reports(&mut self) {
-        let ids: Vec<BroadcastId> = self.broadcasts.keys().copied().collect();
-        ids.into_iter().for_each(|id| self.repeat_reports_of(id));
-    }
-
-    fn repeat_reports_of(&mut self, id: BroadcastId) {
         let now = self.now;
-        let Some(broadcast) = self.broadcasts.get_mut(&id) else { return };
-        broadcast.repeat_receipts();
-        broadcast.result_said_at = now;
-        let result = broadcast.result.clone();
-        self.receipt(id);
-        if let Some(result) = result {
-            self.report(Report::Result(result));
+        let ids: Vec<BroadcastId> = self.broadcasts.keys().copied().collect();
+        for id in ids {
+            let Some(broadcast) = self.broadcasts.get_mut(&id) else { continue };
+            broadcast.repeat_receipts();
+            broadcast.result_said_at = now;
+            let result = broadcast.result.clone();
+            self.receipt(id);
+            if let Some(result) = result {
+                self.report(Report::Result(result));
+            }
         }
     }
 
@@ -249,7 +247,7 @@ impl Node {
                 broadcast.receipted_at = now;
                 self.receipt(id);
             } else if unheard && now.since(broadcast.result_said_at) >= RESULT_INTERVAL.times(thousands) {
-                self.repeat_reports_of(id);
+                self.report_ready();
             }
             let with_coordinator = id.root == self.membership.coordinator_node();
             if lost && with_coordinator && self.broadcasts.get(&id).is_some_and(|b| b.root_cluster().is_some()) {
