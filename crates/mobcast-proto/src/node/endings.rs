@@ -5,7 +5,7 @@ use crate::broadcast::{Broadcast, Phase};
 use crate::content::manifest::{SignatureDomain, signed_message};
 use crate::group::report::{NodeResult, Report};
 use crate::io::{Check, CloseReason, Event, Failure, Output, Signer};
-use crate::limits::SILENCE_MAX;
+use crate::limits::{BROADCASTS_MAX, SILENCE_MAX};
 use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, Digest, LinkId, Signature};
 use crate::wire::frame::Frame;
@@ -201,6 +201,14 @@ impl Node {
         self.go_on_without_root(id);
         let frame = Frame::RootLost { broadcast: id, signature };
         self.child_links().into_iter().for_each(|link| self.send(link, frame.clone()));
+    }
+
+    /// The loss of a root may be heard of before its broadcast: those above announce no broadcast that they have given up.
+    pub(super) fn hold_root_loss(&mut self, link: LinkId, id: BroadcastId, frame: Frame) {
+        let from_above = self.upward_link() == Some(link);
+        if from_above && !self.finished.contains(&id) && self.held_root_losses.len() < BROADCASTS_MAX {
+            self.held_root_losses.insert(id, (link, frame));
+        }
     }
 
     pub(super) fn root_loss_verified(&mut self, id: BroadcastId, frame: Frame, from: LinkId, valid: bool) {
