@@ -6,6 +6,7 @@
 //! | `steps` | runs the tools of the Rust distribution, and all steps of CI in order |
 //! | `tidy` | rules of the house that no tool knows: one module for each group of rules |
 //! | `torture` | kills processes of the real command, and sees what becomes of the others |
+//! | `faults` | seeds of the faults machine that follow from the commit |
 //! | `bench` | measures the released command beside its references |
 //! | `repository` | the files that are looked at |
 //! | `fuzz` | looks for inputs that the protocol cannot take |
@@ -16,6 +17,7 @@
 use std::process::ExitCode;
 
 mod bench;
+mod faults;
 mod fuzz;
 mod masked;
 mod repository;
@@ -32,6 +34,8 @@ cargo xtask STEP
   doc      documentation of the crates, warnings are errors
   torture  150 transfers between real processes, one of which is killed; 5 of them in ci
            [--runs N] [--seed S] [--from FIRST]
+  faults   500 runs of the simulator's faults machine, of seeds that follow from the commit: what is violated is printed and
+           kept in target/faults, and fails nothing
   test     all tests
   ci       all of these in this order, as `make test` and .ci/run do
   fuzz     looks for inputs that the protocol cannot take: [TARGET] [--seconds N], see fuzz/README.md; not in CI

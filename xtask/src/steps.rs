@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::{repository, tidy, torture};
+use crate::{faults, repository, tidy, torture};
 
 /// A step, by the name that it has in CI and on the command line.
 pub struct Step {
@@ -16,7 +16,7 @@ pub struct Step {
 
 /// Quick ones first, and the tests last, so that their closing lines are the last ones. `clippy` and `doc` share what
 /// the compiler finds out without making code; `torture` and `test` make code, once, with the profile `dev`.
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     Step { name: "tidy", mend: "each line above says what to do", run: tidy::run },
     Step { name: "fmt", mend: "run cargo fmt", run: || cargo(&["fmt", "--all", "--check"]) },
     Step {
@@ -31,6 +31,7 @@ const STEPS: [Step; 6] = [
         run: || cargo(&["doc", "--workspace", "--no-deps", "--lib"]),
     },
     Step { name: "torture", mend: "see the logs that it names", run: torture::run_in_ci },
+    Step { name: "faults", mend: "it never fails: see the lines that it prints", run: faults::run },
     Step {
         name: "test",
         mend: "run the failing test alone: cargo test -p CRATE NAME",

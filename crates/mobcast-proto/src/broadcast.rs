@@ -81,8 +81,12 @@ pub struct Broadcast {
     pub reported: bool,
     /// That result, to be reported again when the way up the control tree has changed.
     pub result: Option<NodeResult>,
+    /// When it was said last.
+    pub result_said_at: Time,
     /// The authority's word that it is over, if it is.
     pub release: Option<Signature>,
+    /// When that was passed on last.
+    pub release_passed_at: Option<Time>,
     /// Whether the application knows that.
     pub released: bool,
     /// The authority's word that the root is gone for good, if it is.
@@ -131,7 +135,9 @@ impl Broadcast {
             receipted_at: now,
             reported: false,
             result: None,
+            result_said_at: now,
             release: None,
+            release_passed_at: None,
             released: false,
             root_loss: None,
             rootless: false,
@@ -210,6 +216,16 @@ impl Broadcast {
     /// When payload arrived last, or the broadcast became known.
     pub fn arrived_at(&self) -> Time {
         self.arrived_at
+    }
+
+    /// Whether a peer says that it has something that is missing here.
+    pub fn is_obtainable(&self) -> bool {
+        self.swarm.peers().any(|(_, peer)| peer.have.missing_from(self.swarm.have()) > 0)
+    }
+
+    /// Whether a piece has arrived and is not stored yet.
+    pub fn waits_for_disk(&self) -> bool {
+        self.swarm.open().any(|(_, open)| open.is_complete())
     }
 
     /// Payload that crossed this node's links.

@@ -114,6 +114,8 @@ pub struct Node {
     uploads: Uploads,
     broadcasts: BTreeMap<BroadcastId, Broadcast>,
     unverified: BTreeMap<BroadcastId, Unverified>,
+    /// The word that a root is gone, of broadcasts that this node has not heard of.
+    held_root_losses: BTreeMap<BroadcastId, (LinkId, Frame)>,
     finished: BTreeSet<BroadcastId>,
     /// Members that broke the protocol: no link to them is made or taken again.
     banned: BTreeSet<NodeId>,
@@ -161,6 +163,7 @@ impl Node {
             uploads: Uploads::default(),
             broadcasts: BTreeMap::new(),
             unverified: BTreeMap::new(),
+            held_root_losses: BTreeMap::new(),
             finished: BTreeSet::new(),
             banned: BTreeSet::new(),
             next_sequence: 0,

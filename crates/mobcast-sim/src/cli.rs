@@ -1,6 +1,7 @@
 //! Flags, words and exit statuses of the command. Lines of results go to standard output or to the file of `--output`;
 //! everything else goes to standard error.
 
+mod faults;
 mod ledger;
 mod striping;
 mod table;
@@ -34,6 +35,8 @@ struct Cli {
 enum Command {
     /// Run an experiment's file; rivals are left to the lab
     Run(RunArgs),
+    /// Run groups in which everything goes wrong that may, each from a seed, and see what holds
+    Faults(faults::FaultsArgs),
 }
 
 #[derive(Debug, Args)]
@@ -74,8 +77,11 @@ impl ModelName {
 
 /// Runs the command.
 pub fn main() -> ExitCode {
-    let Cli { command: Command::Run(args) } = Cli::parse();
-    match run(&args) {
+    let result = match Cli::parse().command {
+        Command::Run(args) => run(&args),
+        Command::Faults(args) => faults::run(&args),
+    };
+    match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(FAILED),
         Err(message) => {

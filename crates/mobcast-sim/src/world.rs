@@ -11,11 +11,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use blake3::hazmat::HasherExt;
 use mobcast_proto::content::Descriptor;
 use mobcast_proto::content::have::HaveSet;
-use mobcast_proto::content::manifest::{SignatureDomain, signed_message};
-use mobcast_proto::group::assignment::Credential;
 use mobcast_proto::limits::CHUNK_BYTES_MAX;
-use mobcast_proto::node::{Node, NodeConfig};
-use mobcast_proto::random::{mix, mix2};
+use mobcast_proto::node::Node;
+use mobcast_proto::random::mix2;
 use mobcast_proto::wire::Frame;
 use mobcast_proto::{
     BroadcastId, ByteRange, ClusterId, Digest, Duration, GroupId, LinkId, NodeId, PieceIndex, PublicKey, Signature,
@@ -23,14 +21,24 @@ use mobcast_proto::{
 };
 use mobcast_topology::ClusterIndex;
 
-use crate::link::Cancelled;
-use crate::network::{Delivery, FlowId, Happening, Network, NodeIndex, Stop};
+use crate::link::{Cancelled, Class};
+use crate::network::{Delivery, FlowId, Happening, Network, NodeIndex};
 use crate::queue::Token;
 
 mod checks;
+pub mod clock;
+mod cuts;
 mod links;
+mod lives;
+pub mod mischief;
 mod outputs;
 mod pauses;
+pub mod trace;
+
+use checks::FramesWaiting;
+use clock::Clock;
+use mischief::Mischief;
+use trace::Trace;
 
 /// Bytes that a control frame takes beside its own: framing, a TLS record, TCP and IP headers.
 const FRAME_OVERHEAD_BYTES: u32 = 4 + 22 + 52;
@@ -108,8 +116,6 @@ struct Source {
     piece_size: u32,
     read: u64,
     hashed: u32,
-    /// The hash of the only piece, where its bytes are real.
-    real: Option<Digest>,
 }
 
 /// What a node's application has seen.
@@ -145,22 +151,30 @@ pub struct Machine {
     pub seen: Seen,
     /// Whether it has the authority's key.
     pub authority: bool,
-    /// Whether it sends wrong bytes.
-    pub malicious: bool,
+    /// How it lies, if it does.
+    pub malicious: Option<Mischief>,
     /// Whether it forgets a broadcast as soon as it is complete, and leaves its links up.
     pub forgetful: bool,
     /// Whether its application leaves every offer unanswered.
     pub undecided: bool,
     /// Until when its disk stores nothing.
     pub disk_stalls_until: Time,
+    /// What a piece takes on a slow disk, which stores one after another.
+    pub slow_disk: Option<Duration>,
+    disk_free_at: Time,
+    clock: Clock,
     key: PublicKey,
     flows: BTreeMap<LinkId, FlowId>,
     links: BTreeMap<FlowId, LinkId>,
+    /// Links that it is making, and still wants.
+    dialling: BTreeSet<LinkId>,
     in_driver: BTreeMap<LinkId, Vec<Sending>>,
     /// Pieces that are really on its disk.
     stored: BTreeMap<BroadcastId, HaveSet>,
     /// What has come for it while it stands still.
     held: Option<Vec<Happening<Due>>>,
+    unplugged: bool,
+    frames_waiting: FramesWaiting,
     /// Chunks that hold wrong bytes, by where they start.
     forged: BTreeSet<(BroadcastId, PieceIndex, u32)>,
     timer: Option<(Time, Token)>,
@@ -183,6 +197,15 @@ pub struct World {
     steps: u64,
     last_progress: Time,
     completions: u64,
+    /// Pairs of clusters between which nothing passes.
+    cuts: BTreeSet<(ClusterIndex, ClusterIndex)>,
+    /// What was on the disks of machines that have started again.
+    former: Vec<BTreeMap<BroadcastId, HaveSet>>,
+    /// Who has ever been complete.
+    completed: BTreeSet<(BroadcastId, NodeId)>,
+    /// Hashes of objects whose bytes are real.
+    real: BTreeMap<BroadcastId, Digest>,
+    told: Option<Trace>,
 }
 
 /// The authority's key in a simulated group.
@@ -211,9 +234,10 @@ fn node_at(address: SocketAddr) -> Option<NodeIndex> {
     }
 }
 
-fn digest_of(piece: u32) -> Digest {
+fn digest_of(broadcast: BroadcastId, piece: u32) -> Digest {
+    let object = mix2(u64::from(broadcast.root.0), u64::from(broadcast.sequence));
     let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&mix(u64::from(piece)).to_be_bytes());
+    bytes[..8].copy_from_slice(&mix2(object, u64::from(piece)).to_be_bytes());
     Digest(bytes)
 }
 
@@ -233,55 +257,12 @@ impl World {
             steps: 0,
             last_progress: Time::ZERO,
             completions: 0,
+            cuts: BTreeSet::new(),
+            former: Vec::new(),
+            completed: BTreeSet::new(),
+            real: BTreeMap::new(),
+            told: None,
         }
-    }
-
-    /// Starts a machine whose node founds the group (the first) or joins it. `name` is the cluster's, if its user
-    /// gives one.
-    ///
-    /// # Panics
-    /// If the topology has no such cluster: experiments are checked before they are run.
-    pub fn start_machine(&mut self, cluster: ClusterIndex, name: Option<String>) -> NodeIndex {
-        let index = self.network.add_node(cluster).expect("experiments name clusters of their topology");
-        let now = self.network.now();
-        let key = PublicKey(*blake3::hash(&index.0.to_be_bytes()).as_bytes());
-        let config = NodeConfig {
-            group: self.group,
-            name: format!("node{}", index.0),
-            cluster: name,
-            addresses: vec![address(index)],
-            key,
-            plain: false,
-            seed: mix2(self.settings.seed, u64::from(index.0)),
-        };
-        let node = if index == NodeIndex(0) {
-            let credential = Credential { group: self.group, node: NodeId(0), key, expires_unix_s: u64::MAX };
-            let message = signed_message(SignatureDomain::Credential, self.group, &credential.to_bytes());
-            Node::found(config, credential, sign(AUTHORITY, &message), now)
-        } else {
-            Node::join(config, vec![address(NodeIndex(0))], now)
-        };
-        self.machines.push(Machine {
-            node,
-            seen: Seen::default(),
-            authority: index == NodeIndex(0),
-            malicious: false,
-            forgetful: false,
-            undecided: false,
-            disk_stalls_until: Time::ZERO,
-            key,
-            flows: BTreeMap::new(),
-            links: BTreeMap::new(),
-            in_driver: BTreeMap::new(),
-            stored: BTreeMap::new(),
-            held: None,
-            forged: BTreeSet::new(),
-            timer: None,
-            source: None,
-            life: 0,
-        });
-        self.drain(index);
-        index
     }
 
     /// Starts a broadcast from a machine's synthetic source.
@@ -289,46 +270,53 @@ impl World {
     /// # Panics
     /// If the machine is not a member yet.
     pub fn broadcast(&mut self, from: NodeIndex, descriptor: Descriptor, whole: Option<Vec<u8>>) -> BroadcastId {
-        let now = self.network.now();
         let (length, piece_size) = (descriptor.length.unwrap_or(0), descriptor.piece_size);
         let real = whole.as_ref().map(|data| Digest(blake3::Hasher::new().update(data).finalize_non_root()));
+        let now = self.local(from);
         let machine = &mut self.machines[from.0 as usize];
+        assert!(machine.source.is_none(), "a machine reads one source at a time");
         let id = machine.node.broadcast(now, descriptor, whole).expect("the root is a member");
         machine.seen.announced.insert(id);
-        machine.source = Some(Source { broadcast: id, length, piece_size, read: 0, hashed: 0, real });
-        self.network.schedule(now, Due::Source(from));
+        machine.source = Some(Source { broadcast: id, length, piece_size, read: 0, hashed: 0 });
+        self.real.extend(real.map(|digest| (id, digest)));
+        self.network.schedule(self.network.now(), Due::Source(from));
         self.drain(from);
         id
     }
 
+    /// Whether a machine's source has not ended: it can begin no other broadcast.
+    pub fn is_reading(&self, index: NodeIndex) -> bool {
+        self.machines[index.0 as usize].source.is_some()
+    }
+
+    /// What a machine's clock shows.
+    fn local(&self, index: NodeIndex) -> Time {
+        self.machines[index.0 as usize].clock.shows(self.network.now())
+    }
+
+    /// The hash of a piece, as its root has signed it.
+    fn true_digest(&self, broadcast: BroadcastId, piece: u32) -> Digest {
+        self.real.get(&broadcast).copied().unwrap_or_else(|| digest_of(broadcast, piece))
+    }
+
     /// The root gives a broadcast up.
     pub fn abort(&mut self, root: NodeIndex, id: BroadcastId, reason: &str) {
-        let now = self.network.now();
+        let now = self.local(root);
         self.machines[root.0 as usize].node.abort(now, id, reason.into());
         self.drain(root);
     }
 
-    /// Every link between two machines breaks, as if something between them had forgotten it; both notice.
-    pub fn cut_links(&mut self, a: NodeIndex, b: NodeIndex) {
+    /// Every link between two machines breaks, as if something between them had forgotten it; both notice. Returns how
+    /// many there were.
+    pub fn cut_links(&mut self, a: NodeIndex, b: NodeIndex) -> usize {
         let now = self.network.now();
         let flows: Vec<FlowId> = self.machines[a.0 as usize].links.keys().copied().collect();
-        for flow in flows {
-            if self.network.ends(flow) == (a, b) {
-                self.network.close(flow);
-                self.link_gone(now, a, flow);
-            }
+        let broken: Vec<FlowId> = flows.into_iter().filter(|flow| self.network.ends(*flow) == (a, b)).collect();
+        for &flow in &broken {
+            self.network.close(flow);
+            self.link_gone(now, a, flow);
         }
-    }
-
-    /// A machine dies (silently) or its process ends.
-    pub fn stop_machine(&mut self, index: NodeIndex, stop: Stop) {
-        let machine = &mut self.machines[index.0 as usize];
-        machine.life += 1;
-        machine.held = None;
-        if let Some((_, token)) = machine.timer.take() {
-            self.network.unschedule(token);
-        }
-        self.network.stop_node(index, stop);
+        broken.len()
     }
 }
 
@@ -355,7 +343,7 @@ impl World {
                 // `flow` led towards `node`; what the node calls the link hangs on its own direction.
                 self.link_gone(now, node, flow.reverse());
             }
-            Happening::Drained(flow) => self.drained(now, flow),
+            Happening::Drained(flow) => self.drained(flow),
             Happening::Due(due) => self.due(now, due),
         }
     }
@@ -389,6 +377,13 @@ impl World {
         self.free.push(delivery.tag as usize);
         let to = delivery.to;
         self.note(now, to, u64::from(delivery.bytes) << 8 | 1);
+        let now = self.local(to);
+        if delivery.class == Class::Control {
+            self.machines[delivery.from.0 as usize].frames_waiting.arrived(delivery.flow, delivery.bytes);
+        }
+        if let Message::Payload { broadcast, piece, .. } = message {
+            self.tell_sender(to, broadcast, piece, delivery.from);
+        }
         let machine = &mut self.machines[to.0 as usize];
         let Some(&link) = machine.links.get(&delivery.flow.reverse()) else { return };
         match message {
@@ -409,8 +404,9 @@ impl World {
         self.drain(to);
     }
 
-    fn drained(&mut self, now: Time, flow: FlowId) {
+    fn drained(&mut self, flow: FlowId) {
         let (from, _) = self.network.ends(flow);
+        let now = self.local(from);
         let machine = &mut self.machines[from.0 as usize];
         let Some(&link) = machine.links.get(&flow) else { return };
         let parts = machine.in_driver.remove(&link).unwrap_or_default();
@@ -420,7 +416,7 @@ impl World {
 
     /// Takes back what has not begun of a piece.
     fn cancel_payload(&mut self, index: NodeIndex, link: LinkId, broadcast: BroadcastId, piece: PieceIndex) {
-        let now = self.network.now();
+        let now = self.local(index);
         let machine = &mut self.machines[index.0 as usize];
         let Some(&flow) = machine.flows.get(&link) else { return };
         let parts = machine.in_driver.entry(link).or_default();
@@ -440,10 +436,15 @@ impl World {
 
     fn link_gone(&mut self, now: Time, node: NodeIndex, own_flow: FlowId) {
         self.note(now, node, 2);
+        let now = self.local(node);
         let machine = &mut self.machines[node.0 as usize];
         if let Some(link) = machine.links.remove(&own_flow) {
             machine.flows.remove(&link);
             machine.in_driver.remove(&link);
+            machine.frames_waiting.gone(own_flow);
+            let other = self.network.ends(own_flow).1;
+            self.tell(Some(node), || format!("finds its link to machine {} gone", other.0));
+            let machine = &mut self.machines[node.0 as usize];
             machine.node.handle_link_down(now, link);
             self.drain(node);
         }
@@ -454,6 +455,7 @@ impl World {
             Due::Timer(index) => {
                 self.machines[index.0 as usize].timer = None;
                 self.note(now, index, 3);
+                let now = self.local(index);
                 self.machines[index.0 as usize].node.handle_timeout(now);
                 self.drain(index);
             }
@@ -463,6 +465,7 @@ impl World {
             Due::DialDone { from, link, to, opened } => self.dial_done(now, from, link, to, opened),
             Due::Probed { node, cluster, rtt, opened } => {
                 if self.alive(node, opened) {
+                    let now = self.local(node);
                     self.machines[node.0 as usize].node.handle_probed(now, cluster, rtt);
                     self.drain(node);
                 }
@@ -482,14 +485,18 @@ impl World {
         if !self.alive(index, life) {
             return;
         }
+        let local = self.local(index);
         let machine = &mut self.machines[index.0 as usize];
         let before = machine.forged.len();
         machine.forged.retain(|&(b, p, _)| (b, p) != (broadcast, piece));
-        if machine.forged.len() < before {
-            machine.node.handle_wrong(now, broadcast, piece, true);
+        let forged = machine.forged.len() < before;
+        self.tell_stored(index, broadcast, piece, forged);
+        let machine = &mut self.machines[index.0 as usize];
+        if forged {
+            machine.node.handle_wrong(local, broadcast, piece, true);
         } else {
             machine.stored.entry(broadcast).or_default().insert(piece);
-            machine.node.handle_stored(now, broadcast, piece);
+            machine.node.handle_stored(local, broadcast, piece);
             self.last_progress = now;
         }
         self.note(now, index, u64::from(piece.0) << 8 | 4);
@@ -507,14 +514,17 @@ impl World {
         let ended = source.read == source.length;
         let size = u64::from(source.piece_size);
         let pieces = if ended { source.length.div_ceil(size) } else { source.read / size } as u32;
-        let (broadcast, length, real) = (source.broadcast, source.length, source.real);
-        for piece in source.hashed..pieces {
-            machine.node.handle_hashed(now, broadcast, real.unwrap_or_else(|| digest_of(piece)));
-        }
+        let (broadcast, length, hashed) = (source.broadcast, source.length, source.hashed);
         source.hashed = pieces;
+        let local = self.local(index);
+        for piece in hashed..pieces {
+            let digest = self.true_digest(broadcast, piece);
+            self.machines[index.0 as usize].node.handle_hashed(local, broadcast, digest);
+        }
+        let machine = &mut self.machines[index.0 as usize];
         if ended {
             machine.source = None;
-            machine.node.handle_source_end(now, broadcast, Vec::new(), length, Digest([1; 32]));
+            machine.node.handle_source_end(local, broadcast, Vec::new(), length, Digest([1; 32]));
         } else {
             self.network.schedule(now + SOURCE_INTERVAL, Due::Source(index));
         }

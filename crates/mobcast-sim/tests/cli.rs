@@ -148,3 +148,19 @@ fn an_experiment_with_stripes_gives_a_line_for_each_case_and_a_table() {
     assert_eq!(output.status.code(), Some(1));
     assert!(errors(&output).contains("4 cases take longer than longest_s = 0.05"), "{}", errors(&output));
 }
+
+#[test]
+fn seeds_of_the_faults_machine_hold_and_one_is_told_in_words() {
+    let output = sim(&["faults", "--seeds", "4", "--jobs", "2", "--json"]);
+    assert!(output.status.success(), "{}", errors(&output));
+    assert!(errors(&output).contains("4 seeds: 0 violations; median of "), "{}", errors(&output));
+    let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&object["seeds"], &object["violations"]), (&4.into(), &serde_json::json!({})));
+
+    let output = sim(&["faults", "--seed", "3", "--trace", "5", "--only", "none"]);
+    let words = errors(&output);
+    assert!(output.status.success() && words.contains("seed 3: clusters of "), "{words}");
+    assert_eq!(words.lines().filter(|line| line.contains(" s  machine ")).count(), 5, "{words}");
+    assert_eq!(sim(&["faults", "--trace"]).status.code(), Some(2), "of which seed?");
+    assert_eq!(sim(&["faults", "--seed", "3", "--only", "some"]).status.code(), Some(2));
+}

@@ -242,6 +242,9 @@ impl Node {
         self.event(Event::Announced { broadcast: id, descriptor });
         links.into_iter().for_each(|link| self.peer_knows(link, id));
         self.with_broadcast(id, |_| {});
+        if let Some((link, frame)) = self.held_root_losses.remove(&id) {
+            self.member_frame(link, frame);
+        }
     }
 
     /// A node that has just taken its place in the tree may have missed what went down it.
@@ -251,7 +254,8 @@ impl Node {
         let release = |b: &Broadcast| b.release.map(|signature| Frame::Release { broadcast: b.id, signature });
         let losses = self.broadcasts.values().filter_map(loss);
         let releases = self.broadcasts.values().filter_map(release);
-        let frames: Vec<Frame> = wholes.chain(losses).chain(releases).collect();
+        let adrift = self.membership.adrift.then_some(Frame::Adrift);
+        let frames: Vec<Frame> = wholes.chain(losses).chain(releases).chain(adrift).collect();
         frames.into_iter().for_each(|frame| self.send(link, frame));
     }
 
@@ -353,6 +357,9 @@ impl Node {
                 let body = broadcast_body(broadcast, "");
                 let pending = Pending::VerifyRelease { broadcast, frame, link };
                 self.verify_end(broadcast, SignatureDomain::Release, body, signature, pending);
+            }
+            Frame::RootLost { broadcast, .. } if !self.broadcasts.contains_key(&broadcast) => {
+                self.hold_root_loss(link, broadcast, frame);
             }
             Frame::RootLost { broadcast, signature } => {
                 let body = broadcast_body(broadcast, "");

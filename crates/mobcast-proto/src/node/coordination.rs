@@ -62,6 +62,11 @@ impl Coordination {
         self.results.entry(id).or_default().insert(node, true);
     }
 
+    /// Whether a member has not shown itself below its parent yet.
+    pub(super) fn is_on_its_way(&self, node: NodeId) -> bool {
+        self.joining.contains_key(&node) || self.moving.contains_key(&node)
+    }
+
     /// A member is given a parent: the one that it had, if that is another one.
     fn move_member(&mut self, node: NodeId, parent: Option<NodeId>) -> Option<NodeId> {
         let parent = parent?;
@@ -118,10 +123,10 @@ impl Node {
                     let credential = Credential { group: self.config.group, node, key, expires_unix_s: 0 };
                     self.outputs.push_back(Output::Certify { credential });
                 }
-                Decision::Assign { assignment } if Some(assignment.node) == self.id() => {
-                    self.apply_assignment(*assignment);
-                }
                 Decision::Assign { assignment } => {
+                    if Some(assignment.node) == self.id() {
+                        self.apply_assignment((*assignment).clone());
+                    }
                     let (node, parent) = (assignment.node, assignment.parent.as_ref().map(|parent| parent.node));
                     if let Some(old) = self.coordination.move_member(node, parent) {
                         self.coordination.moving.entry(node).or_insert((self.now, old));
@@ -163,6 +168,10 @@ impl Node {
 
     pub(super) fn assignment_signed(&mut self, assignment: Assignment, signature: Signature) {
         let node = assignment.node;
+        if Some(node) == self.id() {
+            // For the day when another one coordinates, and asks who this is.
+            return self.membership.own_assignment_signed(&assignment, signature);
+        }
         self.send_to(node, Frame::Assign { assignment: Box::new(assignment), signature });
     }
 

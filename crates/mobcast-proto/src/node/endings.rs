@@ -5,7 +5,7 @@ use crate::broadcast::{Broadcast, Phase};
 use crate::content::manifest::{SignatureDomain, signed_message};
 use crate::group::report::{NodeResult, Report};
 use crate::io::{Check, CloseReason, Event, Failure, Output, Signer};
-use crate::limits::SILENCE_MAX;
+use crate::limits::{BROADCASTS_MAX, SILENCE_MAX};
 use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, Digest, LinkId, Signature};
 use crate::wire::frame::Frame;
@@ -17,6 +17,15 @@ use super::{Node, Pending};
 const RECEIPT_INTERVAL: Duration = Duration::from_secs(1);
 /// Without a coordinator, a complete node serves peers that miss something for this long after its own last payload.
 const SERVING_MAX: Duration = Duration::from_secs(60);
+/// Without a root, what some peer says it has is waited for so long, though nothing comes: it takes half of this to find out that a
+/// peer does not send what it has, and a moment to find another one.
+const OBTAINABLE_MAX: Duration = SILENCE_MAX.times(3);
+/// A result that is not answered by a release is said again after this, together with who says it: whoever was above may be gone,
+/// and have taken it along, or the coordinator may have given this node up. As receipts, less often in large groups.
+const RESULT_INTERVAL: Duration = SILENCE_MAX;
+/// A release that is heard again is passed on again after this: it may have been lost further down. Not at once, because what
+/// orphans hang on may for a while be part of a circle.
+const RELEASE_INTERVAL: Duration = Duration::from_secs(1);
 /// An object that went down the tree in one frame is announced to all peers if it is not over by then.
 const WHOLE_PATIENCE: Duration = Duration::from_millis(500);
 
@@ -52,6 +61,7 @@ impl Node {
         if std::mem::replace(&mut broadcast.reported, true) {
             return;
         }
+        broadcast.result_said_at = now;
         let elapsed_us = now.since(broadcast.started).as_micros();
         let traffic = broadcast.traffic();
         let result = NodeResult { broadcast: id, outcome, elapsed_us, traffic };
@@ -61,10 +71,12 @@ impl Node {
 
     /// Reports again what may have been lost with those that were above, or with a coordinator.
     pub(super) fn repeat_reports(&mut self) {
+        let now = self.now;
         let ids: Vec<BroadcastId> = self.broadcasts.keys().copied().collect();
         for id in ids {
             let Some(broadcast) = self.broadcasts.get_mut(&id) else { continue };
             broadcast.repeat_receipts();
+            broadcast.result_said_at = now;
             let result = broadcast.result.clone();
             self.receipt(id);
             if let Some(result) = result {
@@ -153,12 +165,16 @@ impl Node {
         if self.is_coordinating() {
             return;
         }
-        if let (Some(broadcast), Frame::Release { signature, .. }) = (self.broadcasts.get_mut(&id), &frame) {
-            broadcast.release = Some(*signature);
+        let Some(broadcast) = self.broadcasts.get_mut(&id) else { return };
+        if let Frame::Release { signature, .. } = frame {
+            broadcast.release = Some(signature);
         }
-        // Downwards only: what an orphan hangs on may for a while be part of a circle.
-        let links = self.child_links().into_iter().filter(|&link| link != from);
-        links.collect::<Vec<_>>().into_iter().for_each(|link| self.send(link, frame.clone()));
+        let now = self.now;
+        if broadcast.release_passed_at.is_none_or(|at| now.since(at) >= RELEASE_INTERVAL) {
+            broadcast.release_passed_at = Some(now);
+            let links = self.child_links().into_iter().filter(|&link| link != from);
+            links.collect::<Vec<_>>().into_iter().for_each(|link| self.send(link, frame.clone()));
+        }
         let done = |b: &Broadcast| b.reported || (b.phase == Phase::Complete && b.swarm().standing.node == id.root);
         if self.broadcasts.get(&id).is_some_and(done) {
             self.tell_released(id);
@@ -185,6 +201,14 @@ impl Node {
         self.go_on_without_root(id);
         let frame = Frame::RootLost { broadcast: id, signature };
         self.child_links().into_iter().for_each(|link| self.send(link, frame.clone()));
+    }
+
+    /// The loss of a root may be heard of before its broadcast: those above announce no broadcast that they have given up.
+    pub(super) fn hold_root_loss(&mut self, link: LinkId, id: BroadcastId, frame: Frame) {
+        let from_above = self.upward_link() == Some(link);
+        if from_above && !self.finished.contains(&id) && self.held_root_losses.len() < BROADCASTS_MAX {
+            self.held_root_losses.insert(id, (link, frame));
+        }
     }
 
     pub(super) fn root_loss_verified(&mut self, id: BroadcastId, frame: Frame, from: LinkId, valid: bool) {
@@ -214,7 +238,7 @@ impl Node {
     pub(super) fn look_after_broadcasts(&mut self) {
         let now = self.now;
         let nodes = self.assignment().map_or(1, |a| u64::from(a.cluster_size) * a.clusters.len() as u64);
-        let interval = RECEIPT_INTERVAL.times(nodes.div_ceil(1000));
+        let thousands = nodes.div_ceil(1000);
         let lost = self.membership.coordinator_lost(now) && !self.is_coordinating();
         let ids: Vec<BroadcastId> = self.broadcasts.keys().copied().collect();
         for id in ids {
@@ -226,9 +250,12 @@ impl Node {
             let is_root = id.root == broadcast.swarm().standing.node;
             let active = broadcast.phase == Phase::Active && !is_root;
             let rootless = broadcast.root_loss.is_some();
-            if active && now.since(broadcast.receipted_at) >= interval {
+            let unheard = broadcast.result.is_some() && !broadcast.released;
+            if active && now.since(broadcast.receipted_at) >= RECEIPT_INTERVAL.times(thousands) {
                 broadcast.receipted_at = now;
                 self.receipt(id);
+            } else if unheard && now.since(broadcast.result_said_at) >= RESULT_INTERVAL.times(thousands) {
+                self.report_ready();
             }
             let with_coordinator = id.root == self.membership.coordinator_node();
             if lost && with_coordinator && self.broadcasts.get(&id).is_some_and(|b| b.root_cluster().is_some()) {
@@ -262,7 +289,9 @@ impl Node {
     /// Without its root a broadcast can still be completed from others: who gets nothing any more gives up.
     fn end_without_root(&mut self, id: BroadcastId) {
         let Some(broadcast) = self.broadcasts.get(&id) else { return };
-        if broadcast.phase == Phase::Active && self.now.since(broadcast.arrived_at()) >= SILENCE_MAX {
+        let patience = if broadcast.is_obtainable() { OBTAINABLE_MAX } else { SILENCE_MAX };
+        let in_vain = self.now.since(broadcast.arrived_at()) >= patience && !broadcast.waits_for_disk();
+        if broadcast.phase == Phase::Active && in_vain {
             let pieces = broadcast.announcement.descriptor.piece_count().unwrap_or(broadcast.swarm().known());
             let missing = pieces.saturating_sub(broadcast.swarm().have().count());
             self.fail(id, Failure::Incomplete { missing, pieces });

@@ -7,6 +7,7 @@ use crate::content::manifest::{SignatureDomain, signed_message};
 use crate::group::assignment::{Assignment, Credential, PeerAddress};
 use crate::group::report::{Report, SignedReport};
 use crate::io::{Check, CloseReason, Dial, Event, Output, Signer};
+use crate::limits::SILENCE_MAX;
 use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, ClusterId, LinkId, NodeId, Signature};
 use crate::wire::frame::{Frame, Join, Leader, REPORTS_BYTES_MAX, REPORTS_PER_FRAME};
@@ -22,6 +23,9 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 /// Reports of others that a node holds while it has no way up: what their results and receipts take in a group of some
 /// ten thousand nodes.
 pub(super) const REPORTS_HELD_BYTES_MAX: usize = 4 << 20;
+/// Whoever takes longer than this from asking to be admitted to having its place tells who it is: well before a coordinator
+/// gives up a node that does not take its place.
+const INTRODUCTION_MAX: Duration = Duration(SILENCE_MAX.0 / 2);
 /// Attempts to reach a peer before the coordinator is asked for another one.
 const DIALS_MAX: u32 = 3;
 // ---- Joining ----
@@ -46,6 +50,7 @@ impl Node {
         self.membership.coordinator_reached();
         let NodeConfigView { name, cluster, addresses } = NodeConfigView::of(self);
         let join = Join { name, cluster, addresses, key: self.config.key };
+        self.membership.asked_at = self.now;
         self.send(link, Frame::Join(join));
     }
 
@@ -356,8 +361,10 @@ impl Node {
     /// Tells the coordinator that this node has its place, and again what may have been lost on another way up.
     pub(super) fn report_ready(&mut self) {
         let epoch = self.assignment().map_or(0, |a| a.epoch);
-        // Whoever has been out of sight may have been given up meanwhile, and a new coordinator knows nobody.
-        let known = !std::mem::replace(&mut self.membership.introduced, true) && self.membership.term() == 0;
+        // Whoever has been out of sight may have been given up meanwhile, also while it was being admitted, and a new coordinator
+        // knows nobody.
+        let swift = self.now.since(self.membership.asked_at) < INTRODUCTION_MAX;
+        let known = !std::mem::replace(&mut self.membership.introduced, true) && self.membership.term() == 0 && swift;
         let standing = self.standing().filter(|_| !known);
         self.report(standing.map_or(Report::Ready { epoch }, |standing| Report::Standing(Box::new(standing))));
         self.repeat_reports();

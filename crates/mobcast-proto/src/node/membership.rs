@@ -38,6 +38,8 @@ pub(super) struct Membership {
     pub(super) assignment: Option<Assignment>,
     /// The authority's signature over the assignment.
     pub(super) assignment_signature: Signature,
+    /// When it asked to be admitted last.
+    pub(super) asked_at: Time,
     /// The link over which it asks to be admitted.
     pub(super) join_link: Option<LinkId>,
     /// Round-trip times to cluster leaders that it was asked for, as far as they are measured.
@@ -91,6 +93,13 @@ impl Membership {
 
     pub(super) fn timeout(&self) -> Option<Time> {
         [self.retry.map(|(at, _)| at), self.reports_at, self.takeover_at].into_iter().flatten().min()
+    }
+
+    /// At a coordinator, the authority's signature over its own assignment.
+    pub(super) fn own_assignment_signed(&mut self, assignment: &Assignment, signature: Signature) {
+        if self.assignment.as_ref() == Some(assignment) {
+            self.assignment_signature = signature;
+        }
     }
 
     /// Whether neither the coordinator nor a successor has been in reach for so long that those below should look for
@@ -160,11 +169,13 @@ impl Membership {
         self.adrift = false;
     }
 
-    /// The node above in the control tree; a coordinator that is gone has been replaced by its successor.
+    /// The node above in the control tree; a coordinator that is gone has been replaced by its successor. A coordinator that
+    /// was replaced itself has had nobody above it.
     pub(super) fn parent(&self) -> Option<NodeId> {
-        let parent = self.assignment.as_ref()?.parent.as_ref()?.node;
-        let void = self.is_deposed(parent) || self.refused_parent == Some(parent);
-        Some(if void { self.coordinator_node() } else { parent })
+        let assigned = self.assignment.as_ref()?.parent.as_ref().map(|parent| parent.node);
+        let valid = |parent: &NodeId| !self.is_deposed(*parent) && self.refused_parent != Some(*parent);
+        let parent = assigned.filter(valid).unwrap_or(self.coordinator_node());
+        Some(parent).filter(|parent| self.node() != Some(*parent))
     }
 
     /// Peers that the node was told to connect to.

@@ -261,6 +261,7 @@ impl Node {
     /// A member has shown itself to this new coordinator.
     pub(super) fn standing_verified(&mut self, standing: Standing) {
         let node = standing.credential.node;
+        self.miss_children(&standing);
         if let Some(coordinator) = &mut self.coordinator {
             let epoch = if standing.assignment.term == self.membership.term() { standing.assignment.epoch } else { 0 };
             if coordinator.adopt(&standing) {
@@ -273,6 +274,17 @@ impl Node {
         } else if let Some(regency) = self.regency.as_mut().filter(|regency| regency.standings.len() < NODES_MAX) {
             regency.expected.extend(&standing.children);
             regency.standings.insert(node, standing);
+        }
+    }
+
+    /// A member that has been out of sight may have lost children meanwhile, and what it said of that may be lost as well.
+    fn miss_children(&mut self, standing: &Standing) {
+        let Some(coordinator) = &self.coordinator else { return };
+        let absent = |child: &NodeId| !standing.children.contains(child) && !self.coordination.is_on_its_way(*child);
+        let missing: Vec<NodeId> =
+            coordinator.children_of(standing.credential.node).into_iter().filter(absent).collect();
+        for child in missing {
+            self.coordination.missing.entry(child).or_insert(self.now);
         }
     }
 

@@ -64,6 +64,9 @@ pub struct Mob {
     /// At the root: what each of its local peers is to fetch from it first.
     root_shares: RootShares,
     choking: Choking,
+    /// Peers that have left requests unanswered for long, and when they are tried again. Until they send something, nobody counts on
+    /// what they have.
+    mute: BTreeMap<LinkId, Time>,
     stealing: Option<(LinkId, Time)>,
     backlog_told: Option<(u32, u64)>,
     last_news: Time,
@@ -99,7 +102,7 @@ impl Strategy for Mob {
             StrategyEvent::PieceStored(piece) => self.stored(swarm, piece),
             StrategyEvent::RequestRejected { piece, .. } => {
                 // Its owner may have it and not be able to serve it: somebody has to import it again.
-                if swarm.is_missing(piece) && swarm.local_copies(piece) == 0 {
+                if swarm.is_missing(piece) && !self.is_at_hand(swarm, piece) {
                     self.given.remove(&piece);
                     self.stolen.insert(piece);
                 }
@@ -121,12 +124,16 @@ impl Strategy for Mob {
                     self.choke_if_busy(swarm, peer);
                 }
             }
-            StrategyEvent::LinkMeasured(peer) => self.fill(swarm, peer),
+            StrategyEvent::LinkMeasured(peer) => {
+                self.mute.remove(&peer);
+                self.fill(swarm, peer);
+            }
             StrategyEvent::Message { peer, message } => self.message(swarm, peer, message),
             StrategyEvent::Timeout => {
                 self.tell_leaving(swarm);
                 self.end_waiting_for_passing_on(swarm);
                 self.unchoke_if_idle(swarm);
+                self.feed_idle_peers(swarm);
                 self.tick(swarm);
             }
             StrategyEvent::AssignmentChanged => self.assignment_changed(swarm),
@@ -178,6 +185,7 @@ impl Mob {
         self.interests.remove(&peer);
         self.backlogs.remove(&peer);
         self.choking.forget(peer);
+        self.mute.remove(&peer);
         self.stealing = self.stealing.filter(|&(victim, _)| victim != peer);
         self.root_share = self.root_share.take().filter(|share| share.root != peer);
         let back: Vec<PieceIndex> = self.given.iter().filter(|&(_, &p)| p == peer).map(|(&piece, _)| piece).collect();
@@ -193,7 +201,9 @@ impl Mob {
 
     fn peer_has(&mut self, swarm: &mut Swarm, peer: LinkId, runs: &[Run]) {
         self.last_news = swarm.now();
-        if swarm.peer(peer).is_some_and(|p| p.local) {
+        if self.mute.contains_key(&peer) {
+            // It does not send what it has.
+        } else if swarm.peer(peer).is_some_and(|p| p.local) {
             let at_root = swarm.standing.node == swarm.id.root;
             for piece in runs.iter().flat_map(|run| run.pieces()) {
                 if at_root {
@@ -338,11 +348,17 @@ impl Mob {
         (own && !swarm.in_root_cluster()) || self.stolen.contains(piece)
     }
 
+    /// Whether a local peer has a piece and sends what it has.
+    fn is_at_hand(&self, swarm: &Swarm, piece: PieceIndex) -> bool {
+        let mute = |link: &&LinkId| swarm.peer(**link).is_some_and(|p| p.local && p.have.contains(piece));
+        usize::from(swarm.local_copies(piece)) > self.mute.keys().filter(mute).count()
+    }
+
     /// Puts a piece on the list of those to import, if it belongs there.
     fn consider(&mut self, swarm: &Swarm, piece: PieceIndex) {
         if piece.0 < swarm.known()
             && swarm.is_missing(piece)
-            && swarm.local_copies(piece) == 0
+            && !self.is_at_hand(swarm, piece)
             && self.is_mine(swarm, piece)
         {
             self.todo.insert(piece);

@@ -1,19 +1,55 @@
 //! What must hold whatever happens, seen by someone who sees all machines at once. A violation is a bug of the
 //! protocol: the world panics and says what it saw.
 
+use std::collections::BTreeMap;
+
 use mobcast_proto::content::have::HaveSet;
 use mobcast_proto::group::report::Report;
 use mobcast_proto::io::Event;
+use mobcast_proto::limits::FRAMES_WAITING_BYTES_MAX;
 use mobcast_proto::wire::Frame;
-use mobcast_proto::{BroadcastId, NodeId, PieceIndex};
+use mobcast_proto::{BroadcastId, Digest, NodeId, PieceIndex};
 
 use super::{Machine, World};
-use crate::network::NodeIndex;
+use crate::network::{FlowId, NodeIndex};
 
 /// Holders outside the root that a piece needs before the root may leave, where there are as many receivers.
 const HOLDERS_WANTED: usize = 2;
 
+/// Control frames of a machine that have not arrived, in bytes.
+#[derive(Debug, Default)]
+pub(super) struct FramesWaiting {
+    by_flow: BTreeMap<FlowId, usize>,
+    bytes: usize,
+}
+
+impl FramesWaiting {
+    fn sent(&mut self, flow: FlowId, bytes: u32) {
+        *self.by_flow.entry(flow).or_default() += bytes as usize;
+        self.bytes += bytes as usize;
+    }
+
+    pub(super) fn arrived(&mut self, flow: FlowId, bytes: u32) {
+        if let Some(waiting) = self.by_flow.get_mut(&flow) {
+            *waiting -= bytes as usize;
+            self.bytes -= bytes as usize;
+        }
+    }
+
+    /// What waits on a link that is gone takes no memory.
+    pub(super) fn gone(&mut self, flow: FlowId) {
+        self.bytes -= self.by_flow.remove(&flow).unwrap_or(0);
+    }
+}
+
 impl World {
+    /// What a node says on links that carry nothing stays within its limit.
+    pub(super) fn check_frames_waiting(&mut self, index: NodeIndex, flow: FlowId, bytes: u32) {
+        let waiting = &mut self.machines[index.0 as usize].frames_waiting;
+        waiting.sent(flow, bytes);
+        assert!(waiting.bytes <= FRAMES_WAITING_BYTES_MAX, "{} bytes of frames wait at {index:?}", waiting.bytes);
+    }
+
     /// A node announces and receipts what it has stored, and nothing else.
     pub(super) fn check_claims(&self, index: NodeIndex, frame: &Frame) {
         match frame {
@@ -43,6 +79,14 @@ impl World {
         assert!(held, "{index:?} {does} {piece} of {broadcast} without having stored it");
     }
 
+    /// Hashes that a node goes by are those that the root has signed.
+    pub(super) fn check_hashes(&self, index: NodeIndex, broadcast: BroadcastId, first: PieceIndex, hashes: &[Digest]) {
+        for (piece, digest) in (first.0..).zip(hashes) {
+            let signed = *digest == self.true_digest(broadcast, piece);
+            assert!(signed, "{index:?} goes by a forged hash of piece {piece} of {broadcast}");
+        }
+    }
+
     pub(super) fn check_event(&self, index: NodeIndex, event: &Event) {
         match event {
             Event::RootMayLeave { broadcast } => self.check_may_leave(index, *broadcast),
@@ -55,8 +99,7 @@ impl World {
                 assert!(all || machine.node.id() == Some(broadcast.root), "{index:?} is complete without having all");
             }
             Event::Result { node, result, .. } if result.outcome.is_ok() => {
-                let machine = self.machines.iter().find(|machine| machine.node.id() == Some(*node));
-                let complete = machine.is_some_and(|machine| machine.seen.complete.contains_key(&result.broadcast));
+                let complete = self.completed.contains(&(result.broadcast, *node));
                 assert!(complete, "{node} is said to be complete, and is not");
             }
             _ => {}
@@ -68,7 +111,12 @@ impl World {
         let receivers = node.members().iter().filter(|(member, ..)| *member != broadcast.root).count();
         let known = node.progress(broadcast).map_or(0, |progress| progress.known);
         for piece in (0..known).map(PieceIndex) {
-            let holders = self.machines.iter().filter(|machine| machine.holds(broadcast, piece)).count();
+            let living = self.machines.iter().filter(|machine| machine.holds(broadcast, piece)).count();
+            // The coordinator need not know that a machine has started again.
+            let of_old = |stored: &&BTreeMap<BroadcastId, HaveSet>| {
+                stored.get(&broadcast).is_some_and(|stored| stored.contains(piece))
+            };
+            let holders = living + self.former.iter().filter(of_old).count();
             let wanted = receivers.min(HOLDERS_WANTED);
             assert!(holders >= wanted, "the root of {broadcast} may leave, and {holders} others hold {piece}");
         }
@@ -79,7 +127,7 @@ impl World {
         let members: Vec<NodeId> = self.machine(index).node.members().into_iter().map(|(node, ..)| node).collect();
         for (i, machine) in self.machines.iter().enumerate() {
             // Whom its peers have dropped, nobody waits for.
-            let running = self.network.is_running(NodeIndex(i as u32)) && !machine.malicious;
+            let running = self.network.is_running(NodeIndex(i as u32)) && machine.malicious.is_none();
             let counts = machine.node.id().is_some_and(|node| members.contains(&node) && node != broadcast.root);
             let done = machine.seen.complete.contains_key(&broadcast) || machine.seen.failed.contains_key(&broadcast);
             assert!(done || !running || !counts, "{broadcast} is released before node {i} is done");

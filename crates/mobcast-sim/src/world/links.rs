@@ -3,6 +3,7 @@
 use mobcast_proto::io::{Dial, PeerIdentity};
 use mobcast_proto::{Duration, LinkId, NodeId, Time};
 
+use super::cuts::DIAL_AGAIN;
 use super::{Due, World, node_at};
 use crate::network::{FlowId, NodeIndex};
 
@@ -14,6 +15,7 @@ impl World {
             Dial::Member { node, addresses } => (addresses, Some(*node)),
         };
         let opened = self.machines[from.0 as usize].life;
+        self.machines[from.0 as usize].dialling.insert(link);
         let to = addresses.first().and_then(|&a| node_at(a)).filter(|to| (to.0 as usize) < self.machines.len());
         let delay = to.and_then(|to| self.network.delay(from, to));
         match (to, delay) {
@@ -36,7 +38,12 @@ impl World {
         expected: Option<NodeId>,
         life: u32,
     ) {
-        if !self.alive(from, life) {
+        if !self.alive(from, life) || !self.machines[from.0 as usize].dialling.contains(&link) {
+            return;
+        }
+        if self.is_cut(from, to) {
+            let again = Due::DialArrives { from, link, to, expected, opened: life };
+            self.network.schedule(now + DIAL_AGAIN, again);
             return;
         }
         // A machine that was admitted twice is not any more who it was before: the handshake fails.
@@ -55,8 +62,9 @@ impl World {
             None => PeerIdentity::Joiner,
             Some(_) => PeerIdentity::Member { node: hello.node, cluster: hello.cluster },
         };
+        let local = self.local(to);
         let machine = &mut self.machines[to.0 as usize];
-        let accepted = machine.node.accept_link(now, identity, &hello);
+        let accepted = machine.node.accept_link(local, identity, &hello);
         machine.flows.insert(accepted, flow.reverse());
         machine.links.insert(flow.reverse(), accepted);
         self.drain(to);
@@ -74,6 +82,21 @@ impl World {
             return;
         }
         self.note(now, from, 5);
+        if to.is_some_and(|(to, _)| self.is_cut(from, to)) {
+            self.network.schedule(now + DIAL_AGAIN, Due::DialDone { from, link, to, opened: life });
+            return;
+        }
+        if !self.machines[from.0 as usize].dialling.remove(&link) {
+            // Given up meanwhile: the other end learns it.
+            to.into_iter().for_each(|(_, flow)| self.network.close(flow));
+            return;
+        }
+        let other = to.map(|(to, _)| to.0);
+        self.tell(Some(from), || match other {
+            Some(other) => format!("is linked to machine {other}"),
+            None => "dials in vain".to_owned(),
+        });
+        let now = self.local(from);
         let hello = to.map(|(to, flow)| (self.machines[to.0 as usize].node.hello(0), flow));
         let machine = &mut self.machines[from.0 as usize];
         match hello {
@@ -86,5 +109,16 @@ impl World {
             None => machine.node.handle_link_down(now, link),
         }
         self.drain(from);
+    }
+    /// A node has no use for a link.
+    pub(super) fn close_link(&mut self, index: NodeIndex, link: LinkId) {
+        let machine = &mut self.machines[index.0 as usize];
+        machine.dialling.remove(&link);
+        if let Some(flow) = machine.flows.remove(&link) {
+            machine.links.remove(&flow);
+            machine.in_driver.remove(&link);
+            machine.frames_waiting.gone(flow);
+            self.network.close(flow);
+        }
     }
 }

@@ -4,8 +4,9 @@ use mobcast_proto::content::manifest::{SignatureDomain, signed_message};
 use mobcast_proto::group::succession::Secret;
 use mobcast_proto::io::{Check, Event, Output, Signer};
 use mobcast_proto::wire::Frame;
-use mobcast_proto::{BroadcastId, ByteRange, Duration, LinkId, PieceIndex};
+use mobcast_proto::{BroadcastId, ByteRange, Duration, LinkId, PieceIndex, Time};
 
+use super::mischief::Mischief;
 use super::{AUTHORITY, CHUNK_OVERHEAD_BYTES, Due, FRAME_OVERHEAD_BYTES, Message, Sending, World, node_at, sign};
 use crate::link::Class;
 use crate::network::NodeIndex;
@@ -22,7 +23,8 @@ impl World {
         if self.settings.check_every > 0 && self.steps.is_multiple_of(self.settings.check_every) {
             self.machines[index.0 as usize].node.check_invariants();
         }
-        let at = self.machines[index.0 as usize].node.poll_timeout().max(self.network.now());
+        let due = self.machines[index.0 as usize].node.poll_timeout();
+        let at = self.machines[index.0 as usize].clock.when(due).max(self.network.now());
         let machine = &mut self.machines[index.0 as usize];
         match machine.timer {
             Some((set, _)) if set <= at => {}
@@ -42,6 +44,12 @@ impl World {
         match output {
             Output::Send { link, frame } => {
                 self.check_claims(index, &frame);
+                let frame = self.machines[index.0 as usize].tampered(frame);
+                if let Some(to) =
+                    self.machines[index.0 as usize].flows.get(&link).map(|&flow| self.network.ends(flow).1)
+                {
+                    self.tell_frame(index, to, &frame);
+                }
                 let bytes = frame.encode();
                 let size = bytes.len() as u32 + FRAME_OVERHEAD_BYTES;
                 self.transmit(index, link, size, Message::Frame(bytes), Class::Control);
@@ -52,18 +60,15 @@ impl World {
             }
             Output::CancelPayload { link, broadcast, piece } => self.cancel_payload(index, link, broadcast, piece),
             Output::DropPiece { .. } => {}
-            Output::Hashes { broadcast, .. } => self.check_announced(index, broadcast),
-            Output::Connect { link, dial } => self.dial(index, link, &dial),
-            Output::Close { link, .. } => {
-                let machine = &mut self.machines[index.0 as usize];
-                if let Some(flow) = machine.flows.remove(&link) {
-                    machine.links.remove(&flow);
-                    machine.in_driver.remove(&link);
-                    self.network.close(flow);
-                }
+            Output::Hashes { broadcast, first, hashes, .. } => {
+                self.check_announced(index, broadcast);
+                self.check_hashes(index, broadcast, first, &hashes);
             }
+            Output::Connect { link, dial } => self.dial(index, link, &dial),
+            Output::Close { link, .. } => self.close_link(index, link),
             Output::Probe { cluster, addresses } => {
                 let to = addresses.first().and_then(|&a| node_at(a)).filter(|&to| self.network.is_running(to));
+                let to = to.filter(|&to| !self.is_cut(index, to));
                 let rtt = to.and_then(|to| self.network.delay(index, to)).map(|delay| delay.times(2));
                 let at = now + rtt.unwrap_or(Duration::from_secs(2));
                 self.network.schedule(at, Due::Probed { node: index, cluster, rtt, opened: life });
@@ -76,20 +81,30 @@ impl World {
             | Output::Keep { .. } => self.use_keys(index, output),
             Output::VerifyPiece { broadcast, piece } | Output::StorePiece { broadcast, piece, .. } => {
                 self.check_announced(index, broadcast);
-                let stalled = self.machines[index.0 as usize].disk_stalls_until;
-                let at = now.max(stalled) + self.settings.store_time;
+                let at = self.stored_at(index);
                 self.network.schedule(at, Due::Stored { node: index, broadcast, piece, opened: life });
             }
             Output::Event(event) => {
+                self.tell_event(index, &event);
                 self.check_event(index, &event);
                 self.event(index, event);
             }
         }
     }
 
+    /// When a piece that is handed to the disk is stored.
+    fn stored_at(&mut self, index: NodeIndex) -> Time {
+        let now = self.network.now();
+        let machine = &mut self.machines[index.0 as usize];
+        let begins = now.max(machine.disk_stalls_until);
+        let Some(slow) = machine.slow_disk else { return begins + self.settings.store_time };
+        machine.disk_free_at = begins.max(machine.disk_free_at) + slow;
+        machine.disk_free_at
+    }
+
     /// What needs keys.
     fn use_keys(&mut self, index: NodeIndex, output: Output) {
-        let now = self.network.now();
+        let now = self.local(index);
         match output {
             Output::Sign { token, signer, message } => {
                 let key = match signer {
@@ -145,6 +160,9 @@ impl World {
             self.messages.len() - 1
         });
         self.messages[tag] = Some(message);
+        if class == Class::Control {
+            self.check_frames_waiting(index, flow, bytes);
+        }
         self.network.send(flow, bytes, tag as u64, class);
         Some(tag)
     }
@@ -161,7 +179,10 @@ impl World {
         if !machine.flows.contains_key(&link) {
             return;
         }
-        let forged = machine.malicious;
+        if machine.malicious == Some(Mischief::Mute) {
+            return;
+        }
+        let forged = machine.malicious == Some(Mischief::WrongPieces);
         let mut tags = Vec::new();
         let mut start = range.start;
         while start < range.end {
@@ -176,23 +197,24 @@ impl World {
     }
 
     fn event(&mut self, index: NodeIndex, event: Event) {
-        let now = self.network.now();
+        let (now, local) = (self.network.now(), self.local(index));
         let machine = &mut self.machines[index.0 as usize];
         match event {
             Event::Announced { broadcast, .. } => {
                 machine.seen.announced.insert(broadcast);
                 if !machine.undecided {
-                    machine.node.accept(now, broadcast);
+                    machine.node.accept(local, broadcast);
                 }
             }
             Event::Complete { broadcast, .. } => {
                 machine.seen.complete.insert(broadcast, now);
                 self.completions += 1;
+                self.completed.extend(machine.node.id().map(|node| (broadcast, node)));
                 if machine.node.id() != Some(broadcast.root) {
-                    machine.node.confirm(now, broadcast);
+                    machine.node.confirm(local, broadcast);
                 }
                 if machine.forgetful {
-                    machine.node.forget(now, broadcast);
+                    machine.node.forget(local, broadcast);
                 }
             }
             Event::Failed { broadcast, failure } => {

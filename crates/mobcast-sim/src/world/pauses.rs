@@ -16,6 +16,11 @@ impl World {
         }
     }
 
+    /// Whether a machine stands still.
+    pub fn is_standing(&self, index: NodeIndex) -> bool {
+        self.machines[index.0 as usize].held.is_some()
+    }
+
     /// What happens, unless it happens to a machine that stands still: then it is kept.
     pub(super) fn unless_standing(&mut self, happening: Happening<Due>) -> Option<Happening<Due>> {
         let index = match &happening {

@@ -15,6 +15,8 @@ use super::{Mob, TAKE_OVER_FACTOR};
 /// gone ([`SILENCE_MAX`]): whoever is there and slow is worth waiting for, because what is on its way would be wasted.
 const STALLED_AFTER: Duration = Duration::from_secs(15);
 const _: () = assert!(STALLED_AFTER.0 > SILENCE_MAX.0);
+/// A peer that was asked in vain is left alone for this long.
+const TRIED_AGAIN_AFTER: Duration = STALLED_AFTER;
 /// Peers asked for the same piece at the same time, at most.
 const SOURCES_MAX: usize = 2;
 
@@ -25,9 +27,10 @@ impl Mob {
         let turn = u64::from(swarm.have().count());
         let order = |(link, peer): (LinkId, &SwarmPeer)| {
             let soon = if peer.local { peer.window.time_to_receive(0) } else { Duration::ZERO };
-            (peer.local, soon, if peer.local { mix2(turn, u64::from(link.0)) } else { 0 }, link)
+            let chance = if peer.local { mix2(turn, u64::from(link.0)) } else { 0 };
+            (self.mute.contains_key(&link), peer.local, soon, chance, link)
         };
-        let mut links: Vec<(bool, Duration, u64, LinkId)> = swarm.peers().map(order).collect();
+        let mut links: Vec<(bool, bool, Duration, u64, LinkId)> = swarm.peers().map(order).collect();
         links.sort_unstable();
         links.into_iter().for_each(|(.., link)| self.fill(swarm, link));
     }
@@ -44,6 +47,9 @@ impl Mob {
             return;
         }
         while swarm.has_room(link) {
+            if self.is_left_alone(swarm, link) {
+                return;
+            }
             let piece = if local { self.pick_local(swarm, link) } else { self.pick_global(swarm, link) };
             let Some(piece) = piece else {
                 self.idle(swarm, link, local);
@@ -121,6 +127,12 @@ impl Mob {
         piece
     }
 
+    /// Whether a peer has been mute: it is tried with one piece at a time, after a pause in which others are found.
+    fn is_left_alone(&self, swarm: &Swarm, link: LinkId) -> bool {
+        let asked = || swarm.peer(link).is_some_and(|peer| peer.window.outstanding() > 0);
+        self.mute.get(&link).is_some_and(|until| swarm.now() < *until || asked())
+    }
+
     /// A link has room and nothing new to bring.
     fn idle(&mut self, swarm: &mut Swarm, link: LinkId, local: bool) {
         // Also when all that it has to import is still to come, while another one cannot keep up with what is there.
@@ -131,13 +143,14 @@ impl Mob {
         }
     }
 
-    /// Takes back what was asked of peers that deliver nothing at all: others may have it.
+    /// Takes back what was asked of peers that deliver nothing at all, and does not count on them: others may have it.
     pub(super) fn give_stalled_up(&mut self, swarm: &mut Swarm) {
         let now = swarm.now();
         let stalled = |link: &LinkId| swarm.peer(*link).is_some_and(|p| p.window.stalled_for(now) >= STALLED_AFTER);
         let parts = swarm.open().flat_map(|(piece, open)| open.parts.iter().map(move |part| (part.peer, piece)));
         let late: Vec<(LinkId, PieceIndex)> = parts.filter(|(link, _)| stalled(link)).collect();
         for (link, piece) in late {
+            self.mute.insert(link, now + TRIED_AGAIN_AFTER);
             swarm.cancel(link, piece);
             self.moved.remove(piece);
             self.consider(swarm, piece);

@@ -17,6 +17,8 @@ use super::Mob;
 
 /// A part changes hands at most so often: the root looks at all pieces for it.
 const MOVE_INTERVAL: Duration = Duration::from_millis(5);
+/// So often it is looked whether somebody has nothing left to ask for.
+const IDLE_INTERVAL: Duration = Duration::from_millis(50);
 /// Whoever has no more left than this of its part to ask for is given more, so that it never needs to ask for another's.
 const LOW: u32 = 4;
 
@@ -51,7 +53,9 @@ impl OwnRootShare {
     /// More pieces are known.
     pub fn grow(&mut self, swarm: &Swarm, pieces: Run) {
         let own = pieces.pieces().filter(|&piece| self.slots.contains(slot_of(swarm.id, piece)));
-        own.for_each(|piece| drop(self.pieces.insert(piece)));
+        for piece in own {
+            self.pieces.insert(piece);
+        }
     }
 }
 
@@ -90,20 +94,38 @@ impl Mob {
         }
     }
 
-    /// A local peer asks the root for a piece: when little of its part is left, it gets half of the largest rest.
+    /// A local peer asks the root for a piece: when little of its part is left, it gets half of what the largest rest exceeds it by.
     pub(super) fn local_peer_wants(&mut self, swarm: &mut Swarm, peer: LinkId, piece: PieceIndex) {
-        let shares = &mut self.root_shares;
-        shares.take_off(swarm, piece);
-        if swarm.end().is_some() && !shares.open_to_all && shares.of.values().all(|part| part.left == 0) {
-            return self.open_to_all(swarm);
+        self.root_shares.take_off(swarm, piece);
+        if self.root_shares.of.get(&peer).is_some_and(|part| part.left <= LOW) {
+            self.relieve_largest(swarm, peer);
         }
+    }
+
+    /// Whoever has nothing left asks for nothing: it is looked at again and again, as long as others have not asked for all of theirs.
+    pub(super) fn feed_idle_peers(&mut self, swarm: &mut Swarm) {
+        let idle = self.root_shares.of.iter().filter(|(_, part)| part.left == 0).map(|(&link, _)| link);
+        for peer in idle.collect::<Vec<_>>() {
+            self.relieve_largest(swarm, peer);
+        }
+    }
+
+    fn relieve_largest(&mut self, swarm: &mut Swarm, peer: LinkId) {
         let shares = &mut self.root_shares;
-        let own = shares.of.get(&peer).map_or(u32::MAX, |part| part.left);
-        if own > LOW || swarm.now() < shares.next_move {
+        let Some((left, from)) = shares.of.iter().map(|(&link, part)| (part.left, link)).max() else { return };
+        if left == 0 {
+            if swarm.end().is_some() && !shares.open_to_all {
+                self.open_to_all(swarm);
+            }
             return;
         }
-        let Some((left, from)) = shares.of.iter().map(|(&link, part)| (part.left, link)).max() else { return };
-        if left <= own + 1 {
+        let own = shares.of.get(&peer).map_or(0, |part| part.left);
+        // The last piece of another one's is taken only by who has none.
+        if left <= own + u32::from(own > 0) || from == peer {
+            return;
+        }
+        swarm.wake_at(shares.next_move.max(swarm.now() + IDLE_INTERVAL));
+        if swarm.now() < shares.next_move {
             return;
         }
         shares.next_move = swarm.now() + MOVE_INTERVAL;
@@ -119,7 +141,7 @@ impl Mob {
         }
         taken.iter().for_each(|slot| giver.slots.remove(slot));
         giver.count(&unasked);
-        let taker = shares.of.get_mut(&peer).expect("looked at above");
+        let taker = shares.of.get_mut(&peer).expect("it is one of the peers");
         taker.slots.union(&taken);
         taker.count(&unasked);
         if count > 0 {

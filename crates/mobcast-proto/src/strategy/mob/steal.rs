@@ -169,14 +169,15 @@ impl Mob {
     /// itself, wherever it can get it. Copies that arrive twice by this are counted as waste.
     pub(super) fn help_if_stuck(&mut self, swarm: &mut Swarm) {
         let since = swarm.now().since(self.last_news);
-        if since < STUCK_AFTER || swarm.open().any(|(_, open)| !open.parts.is_empty()) {
+        let on_its_way = |open: &OpenPiece| open.parts.iter().any(|part| !self.mute.contains_key(&part.peer));
+        if since < STUCK_AFTER || swarm.open().any(|(_, open)| on_its_way(open)) {
             return;
         }
         // Again after as long a pause.
         self.last_news = swarm.now();
         let words = (swarm.known() as usize).div_ceil(64);
         let missing = (0..words).flat_map(|i| bits_of(i, swarm.missing_word(i) & known_mask(swarm.known(), i)));
-        let mut pieces: Vec<PieceIndex> = missing.filter(|&piece| swarm.local_copies(piece) == 0).collect();
+        let mut pieces: Vec<PieceIndex> = missing.filter(|&piece| !self.is_at_hand(swarm, piece)).collect();
         swarm.random.shuffle(&mut pieces);
         pieces.truncate(STUCK_PIECES);
         pieces.sort_unstable();

@@ -1,0 +1,239 @@
+//! What is drawn from a seed: sizes that keep a run short, and faults at the times at which a transfer of that size is
+//! probably under way.
+
+use std::collections::BTreeSet;
+
+use mobcast_proto::content::announcement::WHOLE_BYTES_MAX;
+use mobcast_proto::limits::SUCCESSORS;
+use mobcast_proto::random::Random;
+use mobcast_proto::strategy::STRATEGIES;
+use mobcast_proto::{Duration, Time};
+use mobcast_topology::{Cluster, ClusterIndex, LinkRef, Topology, WanLink};
+
+use super::plan::{Fault, Plan, Planned, Timed};
+use crate::network::Stop;
+use crate::world::clock::Clock;
+use crate::world::mischief::MISCHIEFS;
+
+const MB: u64 = 1_000_000;
+/// Most machines at the start.
+const NODES_MAX: usize = 40;
+/// Most clusters.
+const CLUSTERS_MAX: usize = 6;
+/// Nodes are there and have their places within this.
+const JOINING: Duration = Duration::from_millis(600);
+/// Interruptions of this length at most are not noticed, or do no harm.
+const SHORT_MS_MAX: usize = 8_000;
+/// Long ones begin where a silent peer is given up.
+const LONG_MS_MIN: usize = 10_000;
+const LONG_MS_MAX: usize = 25_000;
+/// Clocks run this much fast or slow at most, in millionths.
+const CLOCK_PPM_MAX: usize = 100;
+
+/// What follows from a seed.
+pub(super) fn plan(seed: u64) -> Plan {
+    let mut random = Random::new(seed);
+    let topology = topology(&mut random);
+    let nodes = topology.nodes() as u32;
+    let broadcasts = broadcasts(&mut random, nodes);
+    let mut plan = Plan {
+        seed,
+        topology,
+        broadcasts,
+        malicious: None,
+        clocks: Vec::new(),
+        slow_disks: Vec::new(),
+        faults: Vec::new(),
+    };
+    if nodes > 3 && random.below(5) == 0 {
+        let node = random.below(nodes as usize) as u32;
+        let mischief = MISCHIEFS[random.below(MISCHIEFS.len())];
+        // What a malicious coordinator or root can do is another question (docs/security.md): it is none of the first
+        // successors.
+        let honest = node <= SUCCESSORS as u32 || plan.broadcasts.iter().any(|planned| planned.root == node);
+        plan.malicious = (!honest).then_some((node, mischief));
+    }
+    if random.below(2) == 0 {
+        plan.clocks = (0..nodes).map(|_| clock(&mut random)).collect();
+    }
+    if random.below(5) == 0 {
+        let node = random.below(nodes as usize) as u32;
+        plan.slow_disks.push((node, Duration::from_millis(1 + random.below(30) as u64)));
+    }
+    let horizon = JOINING + expected(&plan).times(5).min(Duration::from_secs(60));
+    let mut faults = Faults { random, nodes, horizon_ms: (horizon.as_micros() / 1_000) as usize, list: Vec::new() };
+    faults.draw(&plan);
+    let mut list = faults.list;
+    list.sort_by_key(|(at, _)| *at);
+    plan.faults = list.into_iter().zip(0..).map(|((at, fault), number)| Timed { number, at, fault }).collect();
+    plan
+}
+
+fn clock(random: &mut Random) -> Clock {
+    let ahead = match random.below(3) {
+        0 => Duration::ZERO,
+        _ => Duration::from_millis(random.below(10_000_000) as u64),
+    };
+    Clock { ahead, fast_ppm: random.below(2 * CLOCK_PPM_MAX + 1) as i32 - CLOCK_PPM_MAX as i32 }
+}
+
+fn topology(random: &mut Random) -> Topology {
+    let nodes = match random.below(8) {
+        0 => 2 + random.below(5),
+        1 => 24 + random.below(NODES_MAX - 23),
+        _ => 7 + random.below(17),
+    };
+    let clusters = 1 + random.below(CLUSTERS_MAX.min(nodes));
+    let mut sizes = vec![1u32; clusters];
+    (clusters..nodes).for_each(|_| sizes[random.below(clusters)] += 1);
+    let mut topology = Topology::new();
+    for (i, nodes) in sizes.into_iter().enumerate() {
+        let nic = (5 + random.below(100)) as u64 * MB;
+        topology.add_cluster(Cluster::new(format!("c{i}"), nodes).with_nic(nic)).expect("names are unique");
+    }
+    for a in 0..clusters as u32 {
+        for b in a + 1..clusters as u32 {
+            let rate = (1 + random.below(20)) as u64 * MB / 2;
+            let one_way_delay_ns = (1 + random.below(60)) as u64 * 1_000_000;
+            let link = WanLink::new(rate, one_way_delay_ns);
+            topology.link_both(ClusterIndex(a), ClusterIndex(b), link).expect("clusters exist");
+        }
+    }
+    topology
+}
+
+fn broadcasts(random: &mut Random, nodes: u32) -> Vec<Planned> {
+    let count = if random.below(5) == 0 { 2 + random.below(2) } else { 1 };
+    let mut planned = Vec::new();
+    for i in 0..count {
+        let root = if random.below(10) < 6 { 0 } else { random.below(nodes as usize) as u32 };
+        let at = if i == 0 { Time::ZERO } else { Time(random.below(3_000) as u64 * 1_000_000) };
+        let strategy = STRATEGIES[random.below(STRATEGIES.len())].name;
+        let piece_size = (16 << 10) << [0, 0, 0, 1, 1, 2][random.below(6)];
+        let pieces = match random.below(10) {
+            0 => 1 + random.below(16),
+            _ => 60 + random.below(240) / count,
+        };
+        let bytes = (pieces as u64 - 1) * u64::from(piece_size) + 1 + random.below(piece_size as usize) as u64;
+        let whole = random.below(2) == 0 && bytes <= WHOLE_BYTES_MAX.min(u64::from(piece_size));
+        planned.push(Planned { root, at, bytes, piece_size, strategy, whole });
+    }
+    planned
+}
+
+/// About what the transfers take without faults: each cluster imports over all its links, and every card passes on what
+/// it gets.
+fn expected(plan: &Plan) -> Duration {
+    let bytes: u64 = plan.broadcasts.iter().map(|planned| planned.bytes).sum();
+    let imports = |to: ClusterIndex| -> u64 {
+        let links = plan.topology.wan_links().filter(|(_, b, _)| *b == to);
+        links.filter_map(|(_, _, link)| link.rate_bytes_per_s).sum()
+    };
+    let cards = plan.topology.clusters().iter().filter_map(|cluster| cluster.nic_in_bytes_per_s).min();
+    let wan = plan.topology.indices().map(imports).filter(|rate| *rate > 0).min();
+    let rate = wan.into_iter().chain(cards).min().unwrap_or(MB);
+    Duration::for_bytes(bytes, rate)
+}
+
+struct Faults {
+    random: Random,
+    nodes: u32,
+    horizon_ms: usize,
+    list: Vec<(Time, Fault)>,
+}
+
+impl Faults {
+    fn when(&mut self) -> Time {
+        // Most of them early: what comes first makes what follows later.
+        let within = if self.random.below(3) == 0 { self.horizon_ms } else { self.horizon_ms / 3 };
+        Time(self.random.below(within.max(1)) as u64 * 1_000_000)
+    }
+
+    fn node(&mut self) -> u32 {
+        self.random.below(self.nodes as usize) as u32
+    }
+
+    /// Now and then longer than a silent peer is borne.
+    fn interruption(&mut self) -> Duration {
+        let ms = match self.random.below(6) {
+            0 => LONG_MS_MIN + self.random.below(LONG_MS_MAX - LONG_MS_MIN),
+            1 | 2 => 50 + self.random.below(1_000),
+            _ => 200 + self.random.below(SHORT_MS_MAX - 200),
+        };
+        Duration::from_millis(ms as u64)
+    }
+
+    fn push(&mut self, at: Time, fault: Fault) {
+        self.list.push((at, fault));
+    }
+
+    fn draw(&mut self, plan: &Plan) {
+        let clusters = plan.topology.clusters().len();
+        for _ in 0..self.random.below(4) {
+            let (at, cluster) = (self.when(), ClusterIndex(self.random.below(clusters) as u32));
+            self.push(at, Fault::Join(cluster));
+        }
+        self.stops(plan);
+        for _ in 0..self.random.below(3) {
+            let (at, node, time) = (self.when(), self.node(), self.interruption());
+            self.push(at, Fault::Pause(node, time));
+        }
+        for _ in 0..self.random.below(2) {
+            let (at, node, time) = (self.when(), self.node(), self.interruption());
+            self.push(at, Fault::StallDisk(node, time));
+        }
+        for _ in 0..self.random.below(3) {
+            let (at, a, b) = (self.when(), self.node(), self.node());
+            self.push(at, Fault::Break(a, b));
+        }
+        if self.random.below(4) == 0 {
+            let (at, node, time) = (self.when(), self.node(), self.interruption());
+            self.push(at, Fault::Unplug(node, time));
+        }
+        if clusters > 1 {
+            self.between_clusters(plan);
+        }
+    }
+
+    fn stops(&mut self, plan: &Plan) {
+        let mut dead: BTreeSet<u32> = BTreeSet::new();
+        for _ in 0..self.random.below(4) {
+            // The coordinator more often than others.
+            let node = if self.random.below(3) == 0 { 0 } else { self.node() };
+            if dead.len() as u32 + 2 > self.nodes || !dead.insert(node) {
+                continue;
+            }
+            let stop = if self.random.below(2) == 0 { Stop::Silent } else { Stop::Reset };
+            let mut at = self.when();
+            // A root is soon rid of what it has.
+            if plan.broadcasts.iter().any(|planned| planned.root == node) && self.random.below(2) == 0 {
+                at = Time(at.0 / 4);
+            }
+            self.push(at, Fault::Stop(node, stop));
+            if node != 0 && self.random.below(2) == 0 {
+                let pause = Duration::from_millis(100 + self.random.below(15_000) as u64);
+                self.push(at + pause, Fault::Restart(node));
+            }
+        }
+    }
+
+    fn between_clusters(&mut self, plan: &Plan) {
+        let links: Vec<(ClusterIndex, ClusterIndex)> = plan.topology.wan_links().map(|(a, b, _)| (a, b)).collect();
+        let pair = |random: &mut Random| links[random.below(links.len())];
+        for _ in 0..self.random.below(5) {
+            let (at, (from, to)) = (self.when(), pair(&mut self.random));
+            let rate = (2 + self.random.below(40)) as u64 * MB / 10;
+            self.push(at, Fault::Rate(LinkRef::Wan { from, to }, rate));
+        }
+        for _ in 0..self.random.below(3) {
+            let (at, (a, b)) = (self.when(), pair(&mut self.random));
+            let permille = [1, 5, 20, 50, 100][self.random.below(5)];
+            let time = Duration::from_millis(200 + self.random.below(20_000) as u64);
+            self.push(at, Fault::Loss(a, b, permille, time));
+        }
+        for _ in 0..self.random.below(3) {
+            let (at, (a, b), time) = (self.when(), pair(&mut self.random), self.interruption());
+            self.push(at, Fault::Cut(a, b, time));
+        }
+    }
+}

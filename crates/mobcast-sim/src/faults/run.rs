@@ -1,0 +1,341 @@
+//! One run of a plan: machines are started, broadcasts begun, faults applied and taken back, until everybody has settled or
+//! the bound has passed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mobcast_proto::{BroadcastId, Duration, Time};
+use mobcast_topology::{ClusterIndex, LinkRef};
+
+use crate::network::{Network, NodeIndex, Settings as NetworkSettings};
+use crate::world::{Due, Settings, World};
+
+use super::Violation;
+use super::plan::{Fault, Plan};
+
+/// Nodes check their invariants after so many steps.
+const CHECK_EVERY: u64 = 16;
+/// Whether all is over is looked at after so many steps.
+const LOOK_EVERY: u64 = 16;
+/// Streams of a link between two clusters, each of which loses packets by itself.
+const STREAMS: u64 = 16;
+/// Payload bytes of a packet.
+const PACKET_BYTES: u64 = 1_448;
+
+/// A run under way.
+pub(super) struct Run {
+    pub(super) plan: Plan,
+    pub(super) world: World,
+    /// What has begun, in the order of the plan.
+    pub(super) begun: Vec<Option<BroadcastId>>,
+    /// Roots that were stopped after their broadcast had begun.
+    pub(super) roots_gone: BTreeSet<BroadcastId>,
+    /// Machines that were ever stopped.
+    pub(super) stopped: BTreeSet<u32>,
+    /// Faults that did something while a broadcast was under way.
+    pub(super) hit: u32,
+    /// Beginnings and ends of faults that are still to come.
+    steps_left: usize,
+    faults_end: Time,
+    /// Rates of the links between clusters while nothing is cut or lost.
+    rates: BTreeMap<(ClusterIndex, ClusterIndex), u64>,
+    /// Pairs that are cut, and how often.
+    cuts: BTreeMap<(ClusterIndex, ClusterIndex), u32>,
+    /// Packets lost in a thousand between pairs, once for each fault.
+    losses: BTreeMap<(ClusterIndex, ClusterIndex), Vec<u32>>,
+}
+
+impl Run {
+    /// Everything is set up, and nothing has happened. `told` happenings are kept in words.
+    pub(super) fn start(plan: Plan, told: usize) -> Run {
+        let settings = NetworkSettings { report_drained: true, ..NetworkSettings::default() };
+        let network: Network<Due> = Network::new(&plan.topology, settings);
+        let mut world =
+            World::new(network, Settings { seed: plan.seed, check_every: CHECK_EVERY, ..Settings::default() });
+        if told > 0 {
+            world.keep_trace(told);
+        }
+        for cluster in plan.topology.indices() {
+            for _ in 0..plan.topology.clusters()[cluster.as_usize()].nodes {
+                let clock = plan.clocks.get(world.machines.len()).copied().unwrap_or_default();
+                let name = plan.topology.clusters()[cluster.as_usize()].name.clone();
+                world.start_machine_with(cluster, Some(name), clock);
+            }
+        }
+        if let Some((node, mischief)) = plan.malicious {
+            world.machines[node as usize].malicious = Some(mischief);
+        }
+        for &(node, time) in &plan.slow_disks {
+            world.machines[node as usize].slow_disk = Some(time);
+        }
+        let mut steps_left = 0;
+        for (i, timed) in plan.faults.iter().enumerate() {
+            world.network.schedule(timed.at, Due::Step(2 * i));
+            steps_left += 1;
+            if timed.fault.lasts().is_some() {
+                world.network.schedule(timed.until(), Due::Step(2 * i + 1));
+                steps_left += 1;
+            }
+        }
+        // A broadcast whose time has come is looked for after each step; this is one.
+        for planned in &plan.broadcasts {
+            world.network.schedule(planned.at, Due::Step(usize::MAX));
+        }
+        let wan = plan.topology.wan_links();
+        let rates = wan.filter_map(|(from, to, link)| Some(((from, to), link.rate_bytes_per_s?))).collect();
+        let begun = vec![None; plan.broadcasts.len()];
+        Run {
+            faults_end: plan.faults_end(),
+            plan,
+            world,
+            begun,
+            roots_gone: BTreeSet::new(),
+            stopped: BTreeSet::new(),
+            hit: 0,
+            steps_left,
+            rates,
+            cuts: BTreeMap::new(),
+            losses: BTreeMap::new(),
+        }
+    }
+
+    /// Runs until all is over.
+    ///
+    /// # Panics
+    /// If the world sees something that must not be.
+    pub(super) fn finish(&mut self) -> Result<(), Violation> {
+        let deadline = self.faults_end + self.plan.bound();
+        while !self.is_over() {
+            if self.world.network.now() > deadline {
+                return Err(self.hangs(deadline));
+            }
+            match self.world.step() {
+                Some(Some(usize::MAX)) => {}
+                Some(Some(step)) if step % 2 == 0 => self.begin_fault(step / 2),
+                Some(Some(step)) => self.end_fault(step / 2),
+                Some(None) => {}
+                None => break,
+            }
+            self.begin_broadcasts();
+        }
+        self.judge()
+    }
+
+    /// Broadcasts begin when it is time and their roots are members.
+    fn begin_broadcasts(&mut self) {
+        for i in 0..self.plan.broadcasts.len() {
+            if self.begun[i].is_some() {
+                continue;
+            }
+            let planned = &self.plan.broadcasts[i];
+            let root = NodeIndex(planned.root);
+            let member = self.world.machines[root.0 as usize].node.assignment().is_some();
+            let able = self.world.network.is_running(root) && !self.world.is_standing(root);
+            if self.world.network.now() >= planned.at && member && able && !self.world.is_reading(root) {
+                let whole = planned.whole.then(|| vec![7; planned.bytes as usize]);
+                let (descriptor, pieces) = (planned.descriptor(), planned.pieces());
+                let id = self.world.broadcast(root, descriptor, whole);
+                self.begun[i] = Some(id);
+                self.world.tell(Some(root), || format!("begins {id}, {pieces} pieces"));
+            }
+        }
+    }
+
+    /// Broadcasts that have begun.
+    pub(super) fn ids(&self) -> impl Iterator<Item = BroadcastId> + '_ {
+        self.begun.iter().flatten().copied()
+    }
+
+    // ---- Faults ----
+
+    fn begin_fault(&mut self, index: usize) {
+        self.steps_left -= 1;
+        let fault = self.plan.faults[index].fault.clone();
+        let number = self.plan.faults[index].number;
+        self.world.tell(None, || format!("fault {number}: {fault}"));
+        let under_way = self.is_under_way();
+        let effective = self.apply(&fault);
+        self.hit += u32::from(under_way && effective);
+    }
+
+    /// Does what a fault says; whether anything has changed.
+    fn apply(&mut self, fault: &Fault) -> bool {
+        match *fault {
+            Fault::Join(cluster) => {
+                let name = self.name_of(cluster);
+                self.world.start_machine(cluster, Some(name));
+                true
+            }
+            Fault::Stop(node, stop) => {
+                let running = self.world.network.is_running(NodeIndex(node));
+                if running {
+                    let rooted = (0..self.begun.len()).filter(|&i| self.plan.broadcasts[i].root == node);
+                    self.roots_gone.extend(rooted.filter_map(|i| self.begun[i]));
+                    self.world.stop_machine(NodeIndex(node), stop);
+                    self.stopped.insert(node);
+                }
+                running
+            }
+            Fault::Restart(node) => {
+                let stopped = !self.world.network.is_running(NodeIndex(node));
+                if stopped {
+                    let name = self.name_of(self.plan.cluster_of(node));
+                    self.world.restart_machine(NodeIndex(node), Some(name));
+                }
+                stopped
+            }
+            Fault::Pause(node, time) => {
+                self.world.pause_machine(NodeIndex(node), time);
+                self.world.network.is_running(NodeIndex(node))
+            }
+            Fault::StallDisk(node, time) => {
+                let until = self.world.network.now() + time;
+                let stalls_until = &mut self.world.machines[node as usize].disk_stalls_until;
+                *stalls_until = until.max(*stalls_until);
+                self.world.network.is_running(NodeIndex(node))
+            }
+            Fault::Break(a, b) => self.world.cut_links(NodeIndex(a), NodeIndex(b)) > 0,
+            Fault::Unplug(node, _) => {
+                self.world.unplug(NodeIndex(node));
+                self.world.network.is_running(NodeIndex(node))
+            }
+            Fault::Rate(LinkRef::Wan { from, to }, rate) => {
+                self.rates.insert((from, to), rate);
+                self.set_rates(from, to);
+                true
+            }
+            Fault::Rate(..) => false,
+            Fault::Loss(a, b, permille, _) => {
+                self.losses.entry(pair(a, b)).or_default().push(permille);
+                self.set_rates(a, b);
+                true
+            }
+            Fault::Cut(a, b, _) => {
+                *self.cuts.entry(pair(a, b)).or_default() += 1;
+                self.set_rates(a, b);
+                true
+            }
+        }
+    }
+
+    fn end_fault(&mut self, index: usize) {
+        self.steps_left -= 1;
+        let number = self.plan.faults[index].number;
+        self.world.tell(None, || format!("fault {number} is over"));
+        match self.plan.faults[index].fault {
+            Fault::Unplug(node, _) => {
+                let cluster = &self.plan.topology.clusters()[self.plan.cluster_of(node).as_usize()];
+                let rate = cluster.nic_in_bytes_per_s.expect("plans limit all cards");
+                self.world.plug_in(NodeIndex(node), rate);
+            }
+            Fault::Loss(a, b, permille, _) => {
+                let losses = self.losses.entry(pair(a, b)).or_default();
+                if let Some(at) = losses.iter().position(|other| *other == permille) {
+                    losses.remove(at);
+                }
+                self.set_rates(a, b);
+            }
+            Fault::Cut(a, b, _) => {
+                *self.cuts.entry(pair(a, b)).or_default() -= 1;
+                self.set_rates(a, b);
+            }
+            _ => {}
+        }
+    }
+
+    fn name_of(&self, cluster: ClusterIndex) -> String {
+        self.plan.topology.clusters()[cluster.as_usize()].name.clone()
+    }
+
+    /// Gives the links between two clusters the rates that are left of them.
+    fn set_rates(&mut self, a: ClusterIndex, b: ClusterIndex) {
+        if self.cuts.get(&pair(a, b)).is_some_and(|cuts| *cuts > 0) {
+            return self.world.cut_clusters(a, b);
+        }
+        let lost = self.losses.get(&pair(a, b)).and_then(|losses| losses.iter().max()).copied().unwrap_or(0);
+        let rates = [(a, b), (b, a)].map(|(from, to)| {
+            let delay_ns = self.plan.topology.wan(from, to).map_or(0, |link| link.one_way_delay_ns);
+            self.rates[&(from, to)].min(rate_with_loss(lost, Duration(2 * delay_ns)))
+        });
+        self.world.heal_clusters(a, b, rates);
+    }
+
+    // ---- The end ----
+
+    /// Whether somebody of whom it is expected has not settled, of a broadcast that has begun.
+    fn is_under_way(&self) -> bool {
+        self.ids().any(|id| {
+            let open = |i: usize| {
+                let seen = &self.world.machines[i].seen;
+                !seen.complete.contains_key(&id) && !seen.failed.contains_key(&id)
+            };
+            let heard = self.concerned(id).count();
+            heard < 2 || self.concerned(id).any(open)
+        })
+    }
+
+    /// Machines that live, are members, and have heard of the broadcast: those of which something is expected.
+    pub(super) fn concerned(&self, broadcast: BroadcastId) -> impl Iterator<Item = usize> + '_ {
+        (0..self.world.machines.len()).filter(move |&i| {
+            let machine = &self.world.machines[i];
+            let member = machine.node.assignment().is_some() && machine.seen.announced.contains(&broadcast);
+            member && machine.malicious.is_none() && self.world.network.is_running(NodeIndex(i as u32))
+        })
+    }
+
+    fn is_over(&self) -> bool {
+        let early = self.steps_left > 0 || self.world.network.now() < self.faults_end;
+        if early || !self.world.steps().is_multiple_of(LOOK_EVERY) {
+            return false;
+        }
+        let begun = (0..self.begun.len()).all(|i| self.begun[i].is_some() || !self.may_begin(i));
+        begun && self.ids().all(|id| self.is_settled(id))
+    }
+
+    /// Whether a broadcast that has not begun still may: its root is a member, or the founder is there to admit it.
+    fn may_begin(&self, planned: usize) -> bool {
+        let root = NodeIndex(self.plan.broadcasts[planned].root);
+        let member = self.world.machines[root.0 as usize].node.assignment().is_some();
+        self.world.network.is_running(root) && (member || !self.stopped.contains(&0))
+    }
+
+    pub(super) fn is_settled(&self, id: BroadcastId) -> bool {
+        let is_root = |i: usize| self.world.machines[i].node.id() == Some(id.root);
+        let failed = |i: usize| self.world.machines[i].seen.failed.contains_key(&id);
+        // A root that has no receivers left, or none but those that have given up, is never told to go.
+        let receivers = self.concerned(id).any(|i| !is_root(i) && !failed(i));
+        !receivers || self.concerned(id).all(|i| self.has_settled(i, id))
+    }
+
+    pub(super) fn has_settled(&self, machine: usize, id: BroadcastId) -> bool {
+        let seen = &self.world.machines[machine].seen;
+        // A founder that has lost everybody to a successor keeps its own group (docs/decisions/succession.md).
+        let alone = || self.world.machines[machine].node.members().len() == 1;
+        let may_go = || seen.released.contains_key(&id) || self.is_held_up(id) || alone();
+        seen.failed.contains_key(&id) || (seen.complete.contains_key(&id) && may_go())
+    }
+
+    /// Whether a malicious member keeps everybody waiting for its result: nobody can tell it from one that is slow.
+    fn is_held_up(&self, id: BroadcastId) -> bool {
+        let Some((node, _)) = self.plan.malicious else { return false };
+        let seen = &self.world.machines[node as usize].seen;
+        self.world.network.is_running(NodeIndex(node))
+            && !seen.complete.contains_key(&id)
+            && !seen.failed.contains_key(&id)
+    }
+}
+
+fn pair(a: ClusterIndex, b: ClusterIndex) -> (ClusterIndex, ClusterIndex) {
+    (a.min(b), a.max(b))
+}
+
+/// What TCP makes of a way on which packets are lost (Mathis et al., CCR 1997): packets a round trip × 1.22 / √loss, for
+/// each stream.
+pub(super) fn rate_with_loss(permille: u32, round_trip: Duration) -> u64 {
+    if permille == 0 {
+        return u64::MAX;
+    }
+    // 1.22 / √(permille / 1000) in hundredths, by whole numbers.
+    let hundredths = (14_884_000 / u64::from(permille)).isqrt();
+    let per_stream = u128::from(PACKET_BYTES * hundredths) * 10_000_000 / u128::from(round_trip.0.max(1_000));
+    (per_stream as u64).saturating_mul(STREAMS).max(1)
+}

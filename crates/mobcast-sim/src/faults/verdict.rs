@@ -1,0 +1,237 @@
+//! What must hold at the end of a run, when faults have stopped: nobody hangs, nobody gave up what it could have had, and
+//! the results are known to whoever collects them. What must hold on the way is the world's.
+
+use std::fmt::Write;
+
+use mobcast_proto::limits::{PING_INTERVAL, SILENCE_MAX};
+use mobcast_proto::{BroadcastId, Duration, NodeId, PieceIndex, Time};
+use mobcast_topology::LinkRef;
+
+use super::plan::{Fault, Plan, Timed};
+use super::run::{Run, rate_with_loss};
+use super::{SLACK, SLACK_FACTOR, Violation};
+use crate::network::NodeIndex;
+
+/// By then everyone who was there from the beginning has its place, and successors are named.
+const STANDS_AFTER: Time = Time(2_000_000_000);
+/// Two silences that are not farther apart than this may count as one: what waited in between has not all arrived.
+const SILENCES_APART: Duration = Duration::from_secs(1);
+/// Longer silences may be taken for a death: the last sign of life may be as old as a ping when one begins.
+const SILENCE_BORNE: Duration = Duration(SILENCE_MAX.0 - PING_INTERVAL.0 - SILENCES_APART.0);
+
+impl Plan {
+    /// From the end of the last fault on a run has this long: [`SLACK`] for all that is noticed by silence, and
+    /// [`SLACK_FACTOR`] times what all objects take on the slowest link, and on the slowest disk.
+    pub fn bound(&self) -> Duration {
+        let bytes: u64 = self.broadcasts.iter().map(|planned| planned.bytes).sum();
+        let transfer = Duration::for_bytes(bytes, self.slowest_rate());
+        let disk = self.slow_disks.iter().map(|(_, time)| time.times(u64::from(self.pieces()))).max();
+        SLACK + transfer.times(SLACK_FACTOR) + disk.unwrap_or_default()
+    }
+
+    /// The lowest rate that any card or link has at any time, in bytes per second, cuts not counted.
+    fn slowest_rate(&self) -> u64 {
+        let cards = self.topology.clusters().iter().filter_map(|cluster| cluster.nic_in_bytes_per_s);
+        let links = self.topology.wan_links().filter_map(|(_, _, link)| link.rate_bytes_per_s);
+        let changed = self.faults.iter().filter_map(|timed| match timed.fault {
+            Fault::Rate(_, rate) => Some(rate),
+            Fault::Loss(from, to, permille, _) => {
+                let delay_ns = self.topology.wan(from, to).map_or(0, |link| link.one_way_delay_ns);
+                Some(rate_with_loss(permille, Duration(2 * delay_ns)))
+            }
+            _ => None,
+        });
+        cards.chain(links).chain(changed).min().unwrap_or(1)
+    }
+
+    /// Whether two machines of the start were out of each other's sight for so long that one may take the other for dead.
+    fn are_severed(&self, a: u32, b: u32) -> bool {
+        if a == b {
+            // A machine that stands still for long finds that its own time has passed.
+            return self.are_severed_by(self.silences(a, a));
+        }
+        self.are_severed_by(self.silences(a, b))
+    }
+
+    fn are_severed_by(&self, silences: Vec<(Time, Time)>) -> bool {
+        let mut longest = Duration::ZERO;
+        let mut current: Option<(Time, Time)> = None;
+        for (from, until) in silences {
+            let joined = current.filter(|(_, end)| from <= *end + SILENCES_APART);
+            let merged = joined.map_or((from, until), |(start, end)| (start, end.max(until)));
+            longest = longest.max(merged.1.since(merged.0));
+            current = Some(merged);
+        }
+        longest >= SILENCE_BORNE
+    }
+}
+
+impl Run {
+    pub(super) fn hangs(&self, deadline: Time) -> Violation {
+        let open = self.ids().find(|&id| !self.is_settled(id));
+        let lacks = |i: &usize, id: BroadcastId| !self.world.machines[*i].seen.complete.contains_key(&id);
+        let unsettled = |id: BroadcastId| self.concerned(id).filter(move |&i| !self.has_settled(i, id));
+        let who = open.and_then(|id| unsettled(id).find(|i| lacks(i, id)).or_else(|| unsettled(id).next()));
+        let what = match (open, who) {
+            (Some(id), Some(node)) => {
+                let seen = &self.world.machines[node].seen;
+                let lacks =
+                    if seen.complete.contains_key(&id) { "is not released from" } else { "is not complete with" };
+                format!("machine {node} {lacks} {id} by {deadline:?}")
+            }
+            _ => format!("a broadcast has not begun by {deadline:?}"),
+        };
+        self.violation("hangs", what)
+    }
+
+    pub(super) fn violation(&self, kind: &str, what: String) -> Violation {
+        Violation { kind: kind.to_owned(), what, at: self.world.network.now(), state: self.describe() }
+    }
+
+    /// Looks at what has become of everybody.
+    pub(super) fn judge(&self) -> Result<(), Violation> {
+        for id in self.ids() {
+            if let Some(i) = self.gave_up_too_soon(id) {
+                let why = &self.world.machines[i].seen.failed[&id];
+                return Err(self.violation("gave up", format!("machine {i} gave {id} up, and need not have: {why}")));
+            }
+            if let Some(node) = self.uncollected(id) {
+                let what = format!("nobody has collected the result of machine {node} for {id}");
+                return Err(self.violation("uncollected", what));
+            }
+        }
+        match self.outside() {
+            Some(i) => Err(self.violation("outside", format!("machine {i} is not a member, and the founder lives"))),
+            None => Ok(()),
+        }
+    }
+
+    /// A node that gave up although its root lives, or all pieces are there.
+    fn gave_up_too_soon(&self, id: BroadcastId) -> Option<usize> {
+        // With the coordinator and both its successors dead, nobody gives those a new peer who have lost theirs.
+        let led = self.concerned(id).any(|i| !self.world.machines[i].node.members().is_empty());
+        let root = self.begun.iter().position(|begun| *begun == Some(id)).map(|i| &self.plan.broadcasts[i]);
+        let root = root.expect("it has begun");
+        let has = |i: usize| self.world.machines[i].seen.complete.contains_key(&id);
+        let held = |piece: u32| self.concerned(id).any(|i| self.world.machines[i].holds(id, PieceIndex(piece)));
+        let root_gone = self.roots_gone.contains(&id);
+        let obtainable = !root_gone || self.concerned(id).any(has) || (0..root.pieces()).all(held);
+        if !led || !obtainable {
+            return None;
+        }
+        let holder = |i: usize| root_gone && self.world.machines[i].stored(id).is_some();
+        let needed: Vec<usize> =
+            (0..self.world.machines.len()).filter(|&i| i == 0 || i == root.root as usize || holder(i)).collect();
+        let excused = |i: usize| {
+            let apart = |&other: &usize| self.severed(i, other);
+            needed.iter().any(apart) || self.severed(0, root.root as usize)
+        };
+        self.concerned(id).find(|&i| self.world.machines[i].seen.failed.contains_key(&id) && !excused(i))
+    }
+
+    fn severed(&self, a: usize, b: usize) -> bool {
+        let nodes = self.plan.nodes() as usize;
+        // A late machine shares the fate of its cluster.
+        let of_start = |i: usize| {
+            let cluster = self.world.network.cluster(NodeIndex(i as u32));
+            if i < nodes {
+                Some(i as u32)
+            } else {
+                (0..nodes as u32).find(|&node| self.plan.cluster_of(node) == cluster)
+            }
+        };
+        match (of_start(a), of_start(b)) {
+            (Some(a), Some(b)) => self.plan.are_severed(a, b),
+            _ => true,
+        }
+    }
+
+    /// A node whose result the successor of a coordinator does not know; nothing else having gone wrong than that the
+    /// coordinator died when the group stood.
+    fn uncollected(&self, id: BroadcastId) -> Option<usize> {
+        let stood = |timed: &Timed| match &timed.fault {
+            Fault::Stop(0, _) => timed.at > STANDS_AFTER,
+            Fault::Rate(LinkRef::Wan { .. }, _) | Fault::Loss(..) => true,
+            _ => false,
+        };
+        let died = self.stopped.contains(&0) && self.plan.faults.iter().all(stood) && self.plan.malicious.is_none();
+        if !died {
+            return None;
+        }
+        let key_known = |key: (BroadcastId, NodeId)| {
+            let mut coordinators = self.world.machines.iter().filter(|m| m.seen.coordinator_since.is_some());
+            coordinators.any(|machine| machine.seen.results.contains_key(&key))
+        };
+        let collected = |i: usize| {
+            let node = self.world.machines[i].node.id();
+            node.is_some_and(|node| node == id.root || key_known((id, node)))
+        };
+        // What was over before is not reported again.
+        let end = self.plan.faults_end();
+        let over = |i: usize| self.world.machines[i].seen.released.get(&id).is_some_and(|at| *at < end);
+        self.concerned(id).filter(|&i| !over(i)).find(|&i| !collected(i))
+    }
+
+    /// A machine that was not admitted although the founder was there all the time.
+    fn outside(&self) -> Option<usize> {
+        if self.stopped.contains(&0) {
+            return None;
+        }
+        let runs = |i: &usize| self.world.network.is_running(NodeIndex(*i as u32));
+        let patient = self.world.network.now().since(self.plan.faults_end()) >= SLACK;
+        (0..self.world.machines.len())
+            .filter(runs)
+            .find(|&i| patient && self.world.machines[i].node.assignment().is_none())
+    }
+
+    /// Everybody's state in words.
+    pub(super) fn describe(&self) -> String {
+        let mut text = String::new();
+        for (i, machine) in self.world.machines.iter().enumerate() {
+            if !self.world.network.is_running(NodeIndex(i as u32)) {
+                continue;
+            }
+            let assignment = machine.node.assignment();
+            let parent = assignment.and_then(|a| a.parent.as_ref().map(|parent| parent.node));
+            let (id, links, members) = (machine.node.id(), machine.node.link_count(), machine.node.members().len());
+            let _ = write!(text, "\n  machine {i} ({id:?}, parent {parent:?}, {links} links");
+            if let Some(since) = machine.seen.coordinator_since {
+                let _ = write!(text, ", coordinator since {since:?}");
+            }
+            if members > 0 {
+                let _ = write!(text, ", {members} members");
+            }
+            text.push(')');
+            if !machine.seen.dropped.is_empty() {
+                let _ = write!(text, " has dropped peers: {}", machine.seen.dropped.join("; "));
+            }
+            self.ids().for_each(|id| self.describe_broadcast(i, id, &mut text));
+        }
+        text
+    }
+
+    fn describe_broadcast(&self, i: usize, id: BroadcastId, text: &mut String) {
+        let machine = &self.world.machines[i];
+        let seen = &machine.seen;
+        let Some(progress) = machine.node.progress(id) else {
+            let _ = write!(text, "\n    {id}: has not heard of it");
+            return;
+        };
+        let _ = write!(text, "\n    {id}: {} of {} known pieces", progress.pieces, progress.known);
+        if let Some(at) = seen.complete.get(&id) {
+            let _ = write!(text, ", complete at {at:?}");
+        }
+        if let Some(at) = seen.released.get(&id) {
+            let _ = write!(text, ", released at {at:?}");
+        }
+        if let Some(why) = seen.failed.get(&id) {
+            let _ = write!(text, ", given up: {why}");
+        }
+        let missing = machine.node.broadcast_state(id).and_then(|state| {
+            let known = state.swarm().known();
+            let piece = (0..known).map(PieceIndex).find(|&piece| !state.swarm().have().contains(piece))?;
+            Some(format!(", {piece}: {}", state.explain(piece)))
+        });
+        text.push_str(&missing.unwrap_or_default());
+    }
+}

@@ -1,0 +1,43 @@
+//! What a malicious member does to the others: it speaks the protocol, and lies where it can.
+
+use mobcast_proto::content::have::Run;
+use mobcast_proto::wire::Frame;
+use mobcast_proto::{Digest, PieceIndex};
+
+use super::{Machine, digest_of};
+
+/// How a member lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mischief {
+    /// All payload that it sends is wrong.
+    WrongPieces,
+    /// The hashes of each manifest batch that it sends are its own.
+    ForgedBatches,
+    /// It says that it has every piece that is known, and refuses to send those that it does not have.
+    FalseHave,
+    /// It takes requests, and never sends a piece.
+    Mute,
+}
+
+/// All of them.
+pub const MISCHIEFS: [Mischief; 4] =
+    [Mischief::WrongPieces, Mischief::ForgedBatches, Mischief::FalseHave, Mischief::Mute];
+
+impl Machine {
+    /// What becomes of a frame on the way out of a member that may be malicious.
+    pub(super) fn tampered(&self, frame: Frame) -> Frame {
+        match (self.malicious, frame) {
+            (Some(Mischief::ForgedBatches), Frame::Batch { mut batch, signature }) => {
+                let forged = (0..batch.hashes.len() as u32).map(|i| digest_of(batch.broadcast, u32::MAX - i));
+                batch.hashes = forged.collect::<Vec<Digest>>().into();
+                Frame::Batch { batch, signature }
+            }
+            (Some(Mischief::FalseHave), Frame::Have { broadcast, batches, pieces }) => {
+                let known = self.node.progress(broadcast).map_or(0, |progress| progress.known);
+                let all = vec![Run { first: PieceIndex(0), count: known }];
+                Frame::Have { broadcast, batches, pieces: if known > 0 { all } else { pieces } }
+            }
+            (_, frame) => frame,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Faults of the protocol that the faults machine has found, each with its seed and what was left of its plan: they hold.
+//! The plans are written out, so that they stay what they are when the generator changes.
+
+use mobcast_proto::{Duration, Time};
+use mobcast_sim::faults::plan::{Fault, Plan, Planned, Timed};
+use mobcast_sim::faults::{self, Summary};
+use mobcast_sim::network::Stop;
+use mobcast_sim::world::mischief::Mischief;
+use mobcast_topology::{Cluster, ClusterIndex, Topology, WanLink};
+
+/// Clusters of so many nodes with cards of so many MB/s; links between any two of them, in the order of the pairs, of so
+/// many kB/s and milliseconds one way.
+fn plan(seed: u64, clusters: &[(u32, u64)], links: &[(u64, u64)]) -> Plan {
+    let mut topology = Topology::new();
+    for (i, &(nodes, card)) in clusters.iter().enumerate() {
+        topology.add_cluster(Cluster::new(format!("c{i}"), nodes).with_nic(card * 1_000_000)).unwrap();
+    }
+    let count = clusters.len() as u32;
+    let pairs = (0..count).flat_map(|a| (a + 1..count).map(move |b| (ClusterIndex(a), ClusterIndex(b))));
+    for ((a, b), &(rate, ms)) in pairs.zip(links) {
+        topology.link_both(a, b, WanLink::new(rate * 1_000, ms * 1_000_000)).unwrap();
+    }
+    Plan {
+        seed,
+        topology,
+        broadcasts: Vec::new(),
+        malicious: None,
+        clocks: Vec::new(),
+        slow_disks: Vec::new(),
+        faults: Vec::new(),
+    }
+}
+
+fn object(at_ms: u64, root: u32, bytes: u64, piece_kib: u32) -> Planned {
+    Planned { root, at: ms(at_ms), bytes, piece_size: piece_kib << 10, strategy: "mob", whole: false }
+}
+
+fn ms(ms: u64) -> Time {
+    Time(ms * 1_000_000)
+}
+
+fn holds(mut plan: Plan, broadcasts: &[Planned], faults: &[(u64, Fault)]) -> Summary {
+    plan.broadcasts = broadcasts.to_vec();
+    let timed = |(number, (at, fault)): (usize, &(u64, Fault))| Timed { number, at: ms(*at), fault: fault.clone() };
+    plan.faults = faults.iter().enumerate().map(timed).collect();
+    let replay = faults::replay(plan, 60);
+    replay
+        .result
+        .unwrap_or_else(|violation| panic!("{}\n{}{}", violation.what, replay.told.join("\n"), violation.state))
+}
+
+#[test]
+fn seed_666_results_that_an_inner_node_took_along_are_said_again() {
+    let faults = [(95, Fault::Stop(8, Stop::Silent))];
+    holds(plan(666, &[(8, 23), (10, 66)], &[(7_000, 6)]), &[object(0, 4, 105_840, 32)], &faults);
+}
+
+#[test]
+fn seed_275_a_release_does_not_multiply_in_a_circle_of_the_tree() {
+    let loss = Fault::Loss(ClusterIndex(0), ClusterIndex(1), 100, Duration::from_millis(15_400));
+    let faults = [(171, Fault::Stop(11, Stop::Silent)), (593, loss)];
+    holds(plan(275, &[(11, 30), (12, 82)], &[(5_000, 21)]), &[object(0, 3, 1, 16)], &faults);
+}
+
+#[test]
+fn seed_857_who_slept_while_it_was_admitted_is_a_member_again() {
+    let faults = [(225, Fault::Pause(5, Duration::from_millis(17_842)))];
+    holds(plan(857, &[(3, 70), (4, 11)], &[(3_000, 39)]), &[object(0, 0, 4_564_939, 16)], &faults);
+}
+
+#[test]
+fn seed_251_nobody_gives_up_while_its_own_disk_stalls() {
+    let links = [(6_500, 30), (6_500, 51), (9_000, 50), (3_500, 60), (3_500, 26), (7_500, 47)];
+    let stall = Fault::StallDisk(1, Duration::from_millis(21_870));
+    let faults = [(259, stall), (388, Fault::Stop(6, Stop::Silent))];
+    holds(plan(251, &[(2, 12), (1, 29), (3, 22), (5, 103)], &links), &[object(0, 10, 1, 32)], &faults);
+}
+
+#[test]
+fn seed_35_a_member_that_takes_requests_and_sends_nothing_holds_nobody_up() {
+    let links = [(1_500, 55), (7_000, 34), (2_000, 1), (5_500, 12), (2_000, 18), (1_000, 26)];
+    let mut plan = plan(35, &[(2, 96), (4, 55), (3, 39), (1, 63)], &links);
+    plan.malicious = Some((6, Mischief::Mute));
+    let summary = holds(plan, &[object(0, 0, 2_022_074, 16)], &[]);
+    assert_eq!((summary.complete, summary.gave_up), (9, 0), "all but the malicious one");
+}
+
+#[test]
+fn seed_2654_a_coordinator_that_slept_and_was_replaced_reports_to_its_successor() {
+    let objects = [object(0, 0, 24_447, 16), object(2_705, 9, 24_447, 32), object(1_049, 0, 24_447, 32)];
+    let faults = [
+        (411, Fault::Pause(3, Duration::from_millis(7_352))),
+        (2_287, Fault::Stop(0, Stop::Reset)),
+        (5_974, Fault::Pause(1, Duration::from_millis(18_558))),
+    ];
+    holds(plan(2654, &[(7, 83), (3, 95)], &[(1_500, 25)]), &objects, &faults);
+}
+
+#[test]
+fn seed_4617_a_child_that_died_while_its_parent_was_cut_off_is_missed() {
+    let links = [(3_500, 56), (9_000, 28), (6_000, 29), (8_000, 38), (1_500, 18), (8_000, 18)];
+    let cut = Fault::Cut(ClusterIndex(0), ClusterIndex(3), Duration::from_millis(11_024));
+    let faults = [(704, cut), (844, Fault::Stop(11, Stop::Reset))];
+    holds(plan(4617, &[(4, 31), (3, 51), (2, 56), (3, 52)], &links), &[object(0, 0, 4_290_023, 32)], &faults);
+}
+
+#[test]
+fn seed_6582_the_loss_of_a_root_reaches_who_hears_of_its_broadcast_later() {
+    let links = [(5_500, 3), (1_000, 12), (5_500, 9), (10_000, 48), (1_500, 42), (1_500, 36)];
+    let faults = [
+        (99, Fault::Stop(3, Stop::Reset)),
+        (153, Fault::Stop(2, Stop::Silent)),
+        (11_898, Fault::Restart(3)),
+        (13_847, Fault::Restart(2)),
+    ];
+    holds(plan(6582, &[(1, 98), (1, 24), (1, 66), (1, 90)], &links), &[object(0, 3, 1, 16)], &faults);
+}
+
+#[test]
+fn seed_8045_who_comes_below_a_node_without_a_way_up_is_told_so() {
+    let links = [
+        (6_000, 59),
+        (1_500, 30),
+        (5_500, 20),
+        (7_000, 25),
+        (2_500, 22),
+        (2_000, 33),
+        (7_000, 15),
+        (500, 28),
+        (8_500, 3),
+        (8_500, 34),
+    ];
+    let faults = [
+        (145, Fault::Pause(6, Duration::from_millis(7_398))),
+        (146, Fault::Join(ClusterIndex(0))),
+        (198, Fault::Stop(0, Stop::Silent)),
+    ];
+    let clusters = [(1, 27), (2, 59), (1, 18), (1, 58), (2, 29)];
+    holds(plan(8045, &clusters, &links), &[object(0, 0, 1, 32)], &faults);
+}
