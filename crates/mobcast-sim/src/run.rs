@@ -109,7 +109,7 @@ pub fn simulate(planned: &Planned, model: Model) -> Result<Simulated, RunError> 
     experiment.settings.check_every = CHECK_EVERY;
     experiment.deadline = Time((planned.timeout_s * 1e9) as u64);
     let chunk = u64::from(experiment.settings.chunk_bytes_max);
-    let chunks = planned.scenario.topology.nodes() as u64 * (planned.case.object_bytes / chunk);
+    let chunks = planned.scenario.topology.nodes() * (planned.case.object_bytes / chunk);
     if model == Model::Fluid && chunks > CHUNKS_MAX {
         experiment.settings.chunk_bytes_max = PIECE_SIZE_MAX;
     }

@@ -14,7 +14,7 @@ use crate::link::{Cancelled, Sent};
 /// The model that a network has.
 #[derive(Debug)]
 pub(super) enum Medium {
-    Fluid(Fluid),
+    Fluid(Box<Fluid>),
     Packet(Box<Packets>),
 }
 
@@ -31,7 +31,7 @@ macro_rules! either {
 impl Medium {
     pub fn new(topology: &Topology, settings: Settings) -> Medium {
         match settings.model {
-            Model::Fluid => Medium::Fluid(Fluid::new(topology, settings)),
+            Model::Fluid => Medium::Fluid(Box::new(Fluid::new(topology, settings))),
             Model::Packet(tcp) => Medium::Packet(Box::new(Packets::new(topology, tcp))),
         }
     }

@@ -17,10 +17,14 @@ use super::Mob;
 
 /// A part changes hands at most so often: the root looks at all pieces for it.
 const MOVE_INTERVAL: Duration = Duration::from_millis(5);
-/// So often it is looked whether somebody has nothing left to ask for.
-const IDLE_INTERVAL: Duration = Duration::from_millis(50);
 /// Whoever has no more left than this of its part to ask for is given more, so that it never needs to ask for another's.
 const LOW: u32 = 4;
+
+/// Peers are compared when each has asked for so many pieces on average…
+const COMPARED_AFTER: u32 = 16;
+/// …and those that have asked for less than this part of what the others have are spared, if there are so many.
+const SLOW_FACTOR: u32 = 4;
+const SPARED_AMONG: u32 = 3;
 
 /// The parts, as the root keeps them.
 #[derive(Default)]
@@ -65,6 +69,10 @@ struct Part {
     slots: SlotSet,
     /// Pieces of it that nobody has asked for.
     left: u32,
+    /// Pieces that it has asked for since peers were last compared.
+    wanted: u32,
+    /// It is far slower than the others: what only it has, all would wait for. It has no part.
+    spared: bool,
 }
 
 impl Mob {
@@ -79,7 +87,7 @@ impl Mob {
         for (i, &peer) in peers.iter().enumerate() {
             let mut slots = SlotSet::none();
             (i..SLOTS).step_by(peers.len()).for_each(|slot| slots.insert(slot));
-            self.root_shares.of.insert(peer, Part { slots, left: 0 });
+            self.root_shares.of.insert(peer, Part { slots, ..Part::default() });
             self.tell_root_share(swarm, peer);
         }
         let unasked = self.root_shares.unasked(swarm);
@@ -97,16 +105,66 @@ impl Mob {
     /// A local peer asks the root for a piece: when little of its part is left, it gets half of what the largest rest exceeds it by.
     pub(super) fn local_peer_wants(&mut self, swarm: &mut Swarm, peer: LinkId, piece: PieceIndex) {
         self.root_shares.take_off(swarm, piece);
-        if self.root_shares.of.get(&peer).is_some_and(|part| part.left <= LOW) {
-            self.relieve_largest(swarm, peer);
+        if let Some(part) = self.root_shares.of.get_mut(&peer) {
+            part.wanted += 1;
+            self.spare_slow_peers(swarm);
         }
+        if self.root_shares.of.get(&peer).is_none_or(|part| part.left > LOW || part.spared) {
+            return;
+        }
+        if swarm.now() < self.root_shares.next_move {
+            // It may ask for nothing more until then.
+            return swarm.wake_at(self.root_shares.next_move);
+        }
+        self.relieve_largest(swarm, peer);
     }
 
     /// Whoever has nothing left asks for nothing: it is looked at again and again, as long as others have not asked for all of theirs.
     pub(super) fn feed_idle_peers(&mut self, swarm: &mut Swarm) {
-        let idle = self.root_shares.of.iter().filter(|(_, part)| part.left == 0).map(|(&link, _)| link);
+        if swarm.now() < self.root_shares.next_move {
+            return;
+        }
+        let idle = self.root_shares.of.iter().filter(|(_, part)| part.left == 0 && !part.spared).map(|(&link, _)| link);
         for peer in idle.collect::<Vec<_>>() {
             self.relieve_largest(swarm, peer);
+        }
+    }
+
+    /// Takes the parts from those that have asked for far less than the others, though there was something to ask for. Where there are
+    /// other clusters, these mostly wait for the links between, and a slow node that has what others lack is of use to them.
+    fn spare_slow_peers(&mut self, swarm: &mut Swarm) {
+        if swarm.standing.clusters.len() > 1 {
+            return;
+        }
+        let parts = &mut self.root_shares.of;
+        let (wanted, peers) = (parts.values().map(|part| part.wanted).sum::<u32>(), parts.len() as u32);
+        if peers < SPARED_AMONG || wanted < COMPARED_AFTER * peers {
+            return;
+        }
+        let slow = |part: &Part| part.wanted * SLOW_FACTOR < wanted / peers && part.left > LOW && !part.spared;
+        let late: Vec<LinkId> = parts.iter().filter(|(_, part)| slow(part)).map(|(&link, _)| link).collect();
+        parts.values_mut().for_each(|part| part.wanted = 0);
+        for link in late {
+            self.share_out(swarm, link);
+        }
+    }
+
+    /// A peer's part goes to the others, slot by slot.
+    fn share_out(&mut self, swarm: &mut Swarm, link: LinkId) {
+        let unasked = self.root_shares.unasked(swarm);
+        let Some(part) = self.root_shares.of.get_mut(&link) else { return };
+        part.spared = true;
+        part.left = 0;
+        let slots = std::mem::replace(&mut part.slots, SlotSet::none());
+        let others: Vec<LinkId> =
+            self.root_shares.of.iter().filter(|(_, part)| !part.spared).map(|(&link, _)| link).collect();
+        for (slot, other) in slots.iter().zip(others.iter().cycle()) {
+            let part = self.root_shares.of.get_mut(other).expect("listed above");
+            part.slots.insert(slot);
+            part.left += unasked[slot];
+        }
+        for peer in others.into_iter().chain([link]) {
+            self.tell_root_share(swarm, peer);
         }
     }
 
@@ -124,11 +182,8 @@ impl Mob {
         if left <= own + u32::from(own > 0) || from == peer {
             return;
         }
-        swarm.wake_at(shares.next_move.max(swarm.now() + IDLE_INTERVAL));
-        if swarm.now() < shares.next_move {
-            return;
-        }
         shares.next_move = swarm.now() + MOVE_INTERVAL;
+        swarm.wake_at(shares.next_move);
         let unasked = shares.unasked(swarm);
         let giver = shares.of.get_mut(&from).expect("chosen among them");
         let mut taken = SlotSet::none();
@@ -200,9 +255,10 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::content::manifest::End;
     use crate::io::Output;
     use crate::strategy::{Strategy, StrategyEvent};
-    use crate::units::{BroadcastId, ClusterId, NodeId};
+    use crate::units::{BroadcastId, ClusterId, Digest, NodeId};
     use crate::wire::Frame;
 
     const PEERS: [LinkId; 2] = [LinkId(1), LinkId(2)];
@@ -259,5 +315,56 @@ mod tests {
         assert!(now_own.iter().all(|piece| !kept.contains(piece)));
         want(&mut mob, &mut swarm, PEERS[0], own[enough + 1]);
         assert!(told(&mut swarm).is_empty(), "there is enough again");
+    }
+
+    #[test]
+    fn once_all_was_asked_for_anybody_may_ask_for_anything() {
+        let (mut mob, mut swarm) = root();
+        swarm.add_known(0, 1, Some(End { length: 400 * (16 << 10), object_hash: Digest::default() }));
+        told(&mut swarm);
+        for piece in (0..400).map(PieceIndex) {
+            want(&mut mob, &mut swarm, PEERS[0], piece);
+        }
+        let parts = told(&mut swarm);
+        assert!(PEERS.iter().all(|peer| parts[peer] == SlotSet::all()));
+    }
+
+    #[test]
+    fn a_peer_that_asks_for_far_less_than_others_loses_its_part() {
+        let (mut mob, mut swarm) = root();
+        let (third, slow) = (LinkId(3), LinkId(4));
+        for link in [third, slow] {
+            swarm.add_peer(link, NodeId(link.0), ClusterId(0));
+            mob.handle(StrategyEvent::PeerUp(link), &mut swarm);
+        }
+        told(&mut swarm);
+        for piece in 0..COMPARED_AFTER * 4 {
+            let peer = [PEERS[0], PEERS[1], third][piece as usize % 3];
+            mob.handle(StrategyEvent::PieceWanted { peer, piece: PieceIndex(piece) }, &mut swarm);
+        }
+        assert_eq!(told(&mut swarm)[&slow], SlotSet::none());
+        let of = &mob.root_shares.of;
+        assert_eq!(of.iter().filter(|(_, part)| part.spared).map(|(&link, _)| link).collect::<Vec<_>>(), [slow]);
+        let slots: usize = of.values().map(|part| part.slots.count()).sum();
+        assert_eq!(slots, SLOTS, "nothing is lost");
+    }
+
+    #[test]
+    fn nothing_but_the_own_part_is_asked_of_the_root() {
+        let mut swarm = Swarm::new(BroadcastId::default(), 16 << 10, 0, None, 1);
+        swarm.standing.node = NodeId(5);
+        swarm.standing.root_cluster = Some(ClusterId(0));
+        swarm.add_peer(PEERS[0], swarm.id.root, ClusterId(0));
+        swarm.add_known(400, 1, None);
+        swarm.set_now(Time(1));
+        swarm.set_paused(false);
+        swarm.add_have(PEERS[0], 1, &[Run { first: PieceIndex(0), count: 400 }]);
+        let mut mob = Mob::default();
+        let mut slots = SlotSet::none();
+        slots.insert(slot_of(swarm.id, PieceIndex(77)));
+        let message = StrategyMessage::Share { slots };
+        mob.handle(StrategyEvent::Message { peer: PEERS[0], message: &message }, &mut swarm);
+        let asked: Vec<PieceIndex> = swarm.open().map(|(piece, _)| piece).collect();
+        assert_eq!(asked, [PieceIndex(77)]);
     }
 }

@@ -252,7 +252,8 @@ impl Packets {
 
     fn arrived<T>(&mut self, base: &mut Base<T>, flow: u32, segments: u32) {
         let given = &mut self.lanes[flow as usize].given;
-        while let Some((_, mark)) = given.pop_front_if(|(until, _)| *until <= segments) {
+        while let Some(&(_, mark)) = given.front().filter(|(until, _)| *until <= segments) {
+            given.pop_front();
             let event = match mark {
                 Mark::Message(sent) => Event::Arrives(flow, sent),
                 Mark::End => Event::Closes(flow),

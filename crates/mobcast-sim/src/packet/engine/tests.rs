@@ -1,0 +1,105 @@
+//! The engine by hand-reckoned examples.
+
+use super::*;
+use crate::packet::port::Limit;
+
+const MS: u64 = 1_000_000;
+const SIZES: PacketSizes = PacketSizes { data_bytes: 1_000, ack_bytes: 40 };
+
+/// A line of 1 MB/s and 50 ms each way.
+fn line(limit: Limit, tcp: TcpSettings) -> (Engine, PortIndex, PortIndex) {
+    let mut engine = Engine::new(tcp, SIZES);
+    let settings = PortSettings::new(Some(1_000_000), 50 * MS).with_limit(limit);
+    let (forward, back) = (engine.add_port(settings), engine.add_port(settings));
+    (engine, forward, back)
+}
+
+#[test]
+fn one_segment_takes_a_round_trip() {
+    let (mut engine, forward, back) = line(Limit::None, TcpSettings::ns2(64));
+    let connection = engine.open(&[forward], &[back], 1);
+    assert!(engine.run(u64::MAX));
+    // 1 ms for the segment, 40 µs for its acknowledgement, and the way there and back.
+    assert_eq!(engine.done_at_ns(connection), Some(101 * MS + 40_000));
+}
+
+#[test]
+fn a_window_below_the_product_of_rate_and_time_limits_the_rate() {
+    let (mut engine, forward, back) = line(Limit::None, TcpSettings::ns2(16));
+    let connection = engine.open(&[forward], &[back], 1_600);
+    assert!(engine.run(u64::MAX));
+    // Slow start, then 16 segments in each of 100 round trips of 101.04 ms.
+    let seconds = engine.done_at_ns(connection).expect("it is done") as f64 / 1e9;
+    assert!((10.1..10.7).contains(&seconds), "{seconds}");
+}
+
+#[test]
+fn a_window_above_it_fills_the_line() {
+    let (mut engine, forward, back) = line(Limit::None, TcpSettings::ns2(256));
+    let connection = engine.open(&[forward], &[back], 10_000);
+    assert!(engine.run(u64::MAX));
+    let seconds = engine.done_at_ns(connection).expect("it is done") as f64 / 1e9;
+    assert!((10.0..10.8).contains(&seconds), "{seconds}");
+    assert_eq!(engine.sender(connection).counters().resent, 0);
+}
+
+#[test]
+fn a_short_queue_loses_packets_and_all_arrive() {
+    let (mut engine, forward, back) = line(Limit::Packets(10), TcpSettings::ns2(256));
+    let connections = [0; 4].map(|_| engine.open(&[forward], &[back], 1_000));
+    assert!(engine.run(u64::MAX));
+    let dropped = engine.counters(forward).dropped;
+    assert!(dropped > 20, "{dropped}");
+    for connection in connections {
+        assert!(engine.sender(connection).is_done());
+    }
+    let resent: u64 = connections.iter().map(|c| engine.sender(*c).counters().resent).sum();
+    assert!(resent >= dropped, "{resent} {dropped}");
+}
+
+#[test]
+fn the_same_calls_give_the_same_packets() {
+    let run = |segments| {
+        let (mut engine, forward, back) = line(Limit::Packets(7), TcpSettings::ns2(64));
+        for _ in 0..5 {
+            engine.open(&[forward], &[back], segments);
+        }
+        engine.run(u64::MAX);
+        (engine.trace_hash(), engine.events_total())
+    };
+    assert_eq!(run(500), run(500));
+    assert_ne!(run(500), run(501));
+}
+
+#[test]
+fn delayed_acknowledgements_halve_their_number() {
+    let acks = |delayed_ack_ns| {
+        let (mut engine, forward, back) = line(Limit::None, TcpSettings { delayed_ack_ns, ..TcpSettings::ns2(64) });
+        engine.open(&[forward], &[back], 1_000);
+        assert!(engine.run(u64::MAX));
+        engine.counters(back).packets
+    };
+    let (all, half) = (acks(None), acks(Some(200 * MS)));
+    assert_eq!(all, 1_000);
+    assert!((500..520).contains(&half), "{half}");
+}
+
+#[test]
+fn cubic_fills_a_line_that_has_a_queue() {
+    let (mut engine, forward, back) = line(Limit::Packets(100), TcpSettings::linux(4_000));
+    let connection = engine.open(&[forward], &[back], 30_000);
+    assert!(engine.run(u64::MAX));
+    let seconds = engine.done_at_ns(connection).expect("it is done") as f64 / 1e9;
+    assert!((30.0..31.5).contains(&seconds), "{seconds}: {:?}", engine.sender(connection).counters());
+    assert_eq!(engine.sender(connection).counters().timeouts, 0);
+}
+
+#[test]
+fn cubic_connections_share_a_line_and_all_arrives() {
+    let (mut engine, forward, back) = line(Limit::Packets(20), TcpSettings::linux(4_000));
+    let connections = [0; 5].map(|_| engine.open(&[forward], &[back], 2_000));
+    assert!(engine.run(u64::MAX));
+    let ends = connections.map(|c| engine.done_at_ns(c).expect("it is done") as f64 / 1e9);
+    assert!(ends.iter().all(|end| (3.0..14.0).contains(end)), "{ends:?}");
+    assert!(engine.counters(forward).dropped > 0);
+}
