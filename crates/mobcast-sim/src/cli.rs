@@ -154,12 +154,13 @@ fn say_result(simulated: &Simulated) {
     let Simulated { record, trace_hash } = simulated;
     let trace = format!("trace hash {trace_hash:016x}");
     let RunRecord { seconds, throughput_mb_per_s, fraction, phases, .. } = record;
-    match &record.reason {
-        Some(reason) => eprintln!("    failed: {reason}; {trace}"),
-        None => eprintln!(
-            "    {seconds:.2} s, {throughput_mb_per_s:.2} MB/s, {fraction:.3} of the optimum; start {:.2} s, steady \
-             {:.2} MB/s, tail {:.2} s; {trace}",
-            phases.start_seconds, phases.steady_mb_per_s, phases.tail_seconds
-        ),
+    if let Some(reason) = &record.reason {
+        return eprintln!("    failed: {reason}; {trace}");
     }
+    eprintln!(
+        "    {seconds:.2} s, {throughput_mb_per_s:.2} MB/s, {fraction:.3} of the optimum; start {:.2} s, steady \
+         {:.2} MB/s, tail {:.2} s; {trace}",
+        phases.start_seconds, phases.steady_mb_per_s, phases.tail_seconds
+    );
+    eprintln!("    {}", table::nodes(record));
 }

@@ -48,12 +48,14 @@ fn every_topology_can_be_read_and_has_its_optimum() {
         ("bordeaux-2", 25_000_000),
         ("bordeaux-3", 25_000_000),
         ("das2", 10_000_000),
+        ("hosts", 1_250_000_000),
         ("m2", 10_000_000),
         ("m2-100ms", 10_000_000),
         ("m2-quarter", 2_500_000),
         ("m2-quarter-100ms", 2_500_000),
         ("orientation", 13_000_000),
         ("switch", 12_500_000),
+        ("three-regions", 750_000_000),
     ];
     assert_eq!(optima, expected.map(|(name, rate)| (name.to_owned(), rate)));
 }

@@ -48,6 +48,23 @@ fn row(runs: &[&RunRecord]) -> [String; HEADINGS.len()] {
     ]
 }
 
+/// When the nodes had everything, what kept the network from more, and what entered each cluster.
+pub fn nodes(record: &RunRecord) -> String {
+    let mut seconds: Vec<f64> = record.nodes.iter().skip(1).map(|node| node.seconds).collect();
+    seconds.sort_by(f64::total_cmp);
+    let at =
+        |part: f64| seconds.get(((seconds.len() as f64 * part).ceil() as usize).max(1) - 1).copied().unwrap_or(0.0);
+    let last = record.nodes.iter().skip(1).max_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    let last = last.map_or(String::new(), |node| format!(" ({})", node.name));
+    let copies: Vec<String> = record.wan_copies.iter().map(|(name, copies)| format!("{name} {copies:.2}")).collect();
+    let copies = if copies.is_empty() { String::new() } else { format!("; copies: {}", copies.join(", ")) };
+    let (half, most, all) = (at(0.5), at(0.99), at(1.0));
+    format!(
+        "nodes complete: half {half:.2} s, 99 % {most:.2} s, last {all:.2} s{last}; binds: {}{copies}",
+        record.binding
+    )
+}
+
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let (low, high) = (values.len().checked_sub(1)? / 2, values.len() / 2);
@@ -57,4 +74,26 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 /// Nodes of each cluster.
 pub fn layout(nodes: &[u32]) -> String {
     nodes.iter().map(u32::to_string).collect::<Vec<_>>().join("+")
+}
+
+#[cfg(test)]
+mod tests {
+    use mobcast_topology::record::NodeRecord;
+
+    use super::*;
+
+    #[test]
+    fn the_line_of_nodes_tells_when_they_were_complete() {
+        // The root comes first and does not count.
+        let seconds =
+            (0..=200).map(|i| NodeRecord { name: format!("A{i}"), seconds: f64::from(i), ..NodeRecord::default() });
+        let record = RunRecord {
+            nodes: seconds.collect(),
+            binding: "the card of the root".into(),
+            wan_copies: [("B".to_owned(), 1.004)].into(),
+            ..RunRecord::default()
+        };
+        let line = "nodes complete: half 100.00 s, 99 % 198.00 s, last 200.00 s (A200); binds: the card of the root; copies: B 1.00";
+        assert_eq!(nodes(&record), line);
+    }
 }
