@@ -88,7 +88,8 @@ pub fn plan(topology: &Topology, lab: &str) -> Result<LabPlan, LabError> {
     for (cluster, spec) in topology.indices().zip(topology.clusters()) {
         if spec.nodes as usize > COUNT_MAX {
             let name = &spec.name;
-            return Err(LabError::Usage(format!("a lab has addresses for {COUNT_MAX} nodes of cluster {name}")));
+            let message = format!("a lab has addresses for {COUNT_MAX} nodes of cluster {name}: simulate more of them");
+            return Err(LabError::Usage(message));
         }
         plan.switches.push(format!("{prefix}switch-{}", spec.name));
         let before = plan.nodes.len();
