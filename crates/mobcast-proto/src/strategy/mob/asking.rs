@@ -17,6 +17,8 @@ const STALLED_AFTER: Duration = Duration::from_secs(15);
 const _: () = assert!(STALLED_AFTER.0 > SILENCE_MAX.0);
 /// A peer that was asked in vain is left alone for this long.
 const TRIED_AGAIN_AFTER: Duration = STALLED_AFTER;
+/// So long without a piece stored or announced, a node keeps to its part of what the root gives.
+const QUIET: Duration = Duration::from_millis(100);
 /// Peers asked for the same piece at the same time, at most.
 const SOURCES_MAX: usize = 2;
 
@@ -106,7 +108,9 @@ impl Mob {
     fn pick_local(&self, swarm: &mut Swarm, link: LinkId) -> Option<PieceIndex> {
         let mut random = swarm.random.clone();
         let peer = swarm.peer(link)?;
-        let share = self.root_share.as_ref().filter(|share| share.root == link).map(|share| &share.pieces);
+        // When nothing has been heard for a while, whoever should have asked the root for what is missing has not: then anybody does.
+        let quiet = swarm.now().since(self.last_news) >= QUIET;
+        let share = self.root_share.as_ref().filter(|share| share.root == link && !quiet).map(|share| &share.pieces);
         let index = swarm.index_pieces();
         let needed = |slot: usize| self.interests.values().any(|interest| interest.slots.contains(slot));
         let score = |piece: PieceIndex| {
