@@ -201,7 +201,10 @@ fn an_expired_ticket_does_not_admit() {
 fn a_sender_that_has_ended_is_named_as_unreachable() {
     let experiment = Experiment::new();
     let source = experiment.file("source", 100);
-    let send = experiment.send([source.as_os_str(), "--receivers=1".as_ref()]);
+    // At an address that no other test is given once this sender has left it.
+    let [_, rest @ ..] = std::process::id().to_be_bytes();
+    let address = format!("{}:7411", std::net::Ipv4Addr::from_bits(u32::from_be_bytes([127, rest[0], rest[1], rest[2]])));
+    let send = Process::start("send", experiment.send_command_at(&address).arg(source).arg("--receivers=1"));
     experiment.recv("a", ["copy"]).succeeds();
     send.succeeds();
     let ended = experiment.recv("late", ["copy2", "--wait", "300ms"]).ends_with(4);

@@ -522,7 +522,7 @@ impl Broadcast {
             let length = end.map(|end| end.length);
             self.swarm.push_output(Output::Hashes { broadcast: self.id, first, hashes, length });
         }
-        if run.count > 0 {
+        if run.count > 0 || end.is_some() {
             self.tell_strategy(StrategyEvent::PiecesKnown(run));
         }
         Ok(())

@@ -254,8 +254,13 @@ impl Experiment {
 
     /// `send` on a loopback address with the ticket in this experiment's file, ready for more arguments.
     pub fn send_command(&self) -> Command {
+        self.send_command_at("127.0.0.1:0")
+    }
+
+    /// The same at another address.
+    pub fn send_command_at(&self, listen: &str) -> Command {
         let mut command = mobcast();
-        command.args(["send", "--listen", "127.0.0.1:0", "--cluster", "here", "--ticket-file"]);
+        command.args(["send", "--listen", listen, "--cluster", "here", "--ticket-file"]);
         command.arg(self.path("ticket"));
         command
     }

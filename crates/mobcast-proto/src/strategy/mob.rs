@@ -96,6 +96,7 @@ impl Strategy for Mob {
             StrategyEvent::PiecesKnown(run) => {
                 run.pieces().for_each(|piece| self.consider(swarm, piece));
                 self.root_share_grows(swarm, run);
+                self.feed_idle_peers(swarm);
                 self.root_share.iter_mut().for_each(|share| share.grow(swarm, run));
                 self.fill_all(swarm);
             }
@@ -148,6 +149,7 @@ impl Strategy for Mob {
     }
 
     fn check_invariants(&self, swarm: &Swarm) {
+        self.root_shares.check_invariants();
         for piece in self.todo.iter() {
             assert!(swarm.is_missing(piece), "{piece} is to be imported and was asked for already");
             assert!(piece.0 < swarm.known(), "{piece} is to be imported and not known");

@@ -29,7 +29,7 @@ pub enum StrategyEvent<'a> {
         /// The pieces.
         pieces: &'a [Run],
     },
-    /// The hashes of these pieces are known: they may be asked for.
+    /// The hashes of these pieces are known: they may be asked for. No pieces, when only the end became known.
     PiecesKnown(Run),
     /// A piece is stored and verified.
     PieceStored(PieceIndex),

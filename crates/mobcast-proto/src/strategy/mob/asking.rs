@@ -17,7 +17,8 @@ const STALLED_AFTER: Duration = Duration::from_secs(15);
 const _: () = assert!(STALLED_AFTER.0 > SILENCE_MAX.0);
 /// A peer that was asked in vain is left alone for this long.
 const TRIED_AGAIN_AFTER: Duration = STALLED_AFTER;
-/// So long without a piece stored or announced, a node keeps to its part of what the root gives.
+/// So long without a piece stored or announced, a node keeps to its part of what the root gives: whose part a piece is in may have died,
+/// or be slow.
 const QUIET: Duration = Duration::from_millis(100);
 /// Peers asked for the same piece at the same time, at most.
 const SOURCES_MAX: usize = 2;
@@ -108,7 +109,7 @@ impl Mob {
     fn pick_local(&self, swarm: &mut Swarm, link: LinkId) -> Option<PieceIndex> {
         let mut random = swarm.random.clone();
         let peer = swarm.peer(link)?;
-        // When nothing has been heard for a while, whoever should have asked the root for what is missing has not: then anybody does.
+        // When nothing has been heard for a while, nobody who should have asked the root for what is missing brings it.
         let quiet = swarm.now().since(self.last_news) >= QUIET;
         let share = self.root_share.as_ref().filter(|share| share.root == link && !quiet).map(|share| &share.pieces);
         let index = swarm.index_pieces();

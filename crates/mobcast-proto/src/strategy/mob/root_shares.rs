@@ -20,9 +20,11 @@ const MOVE_INTERVAL: Duration = Duration::from_millis(5);
 /// Whoever has no more left than this of its part to ask for is given more, so that it never needs to ask for another's.
 const LOW: u32 = 4;
 
-/// Peers are compared when each has asked for so many pieces on average…
+/// Peers are compared when each has asked for so many pieces on average, and so much time has passed: what they ask for first, whole
+/// windows of it, says nothing about them…
 const COMPARED_AFTER: u32 = 16;
-/// …and those that have asked for less than this part of what the others have are spared, if there are so many.
+const COMPARED_EVERY: Duration = Duration::from_millis(500);
+/// …and one that has asked for less than this part of the average is spared, if it is one of at least so many.
 const SLOW_FACTOR: u32 = 4;
 const SPARED_AMONG: u32 = 3;
 
@@ -34,6 +36,8 @@ pub(super) struct RootShares {
     asked: HaveSet,
     /// When a part may change hands again.
     next_move: Time,
+    /// When peers were last compared.
+    compared_at: Time,
     /// Everything was asked for, and there will not be more.
     open_to_all: bool,
 }
@@ -84,6 +88,7 @@ impl Mob {
         let peers: Vec<LinkId> = swarm.peers().filter(|(_, p)| p.local).map(|(link, _)| link).collect();
         self.root_shares.of.clear();
         self.root_shares.open_to_all = false;
+        self.root_shares.compare_from(swarm.now());
         for (i, &peer) in peers.iter().enumerate() {
             let mut slots = SlotSet::none();
             (i..SLOTS).step_by(peers.len()).for_each(|slot| slots.insert(slot));
@@ -130,34 +135,33 @@ impl Mob {
         }
     }
 
-    /// Takes the parts from those that have asked for far less than the others, though there was something to ask for. Where there are
+    /// Takes the part from whoever has asked for far less than the others, though there was something to ask for. Where there are
     /// other clusters, these mostly wait for the links between, and a slow node that has what others lack is of use to them.
     fn spare_slow_peers(&mut self, swarm: &mut Swarm) {
-        if swarm.standing.clusters.len() > 1 {
-            return;
-        }
-        let parts = &mut self.root_shares.of;
-        let (wanted, peers) = (parts.values().map(|part| part.wanted).sum::<u32>(), parts.len() as u32);
-        if peers < SPARED_AMONG || wanted < COMPARED_AFTER * peers {
+        let shares = &mut self.root_shares;
+        let compared = || shares.of.values().filter(|part| !part.spared);
+        let (wanted, peers) = (compared().map(|part| part.wanted).sum::<u32>(), compared().count() as u32);
+        let early = swarm.now().since(shares.compared_at) < COMPARED_EVERY || wanted < COMPARED_AFTER * peers;
+        if swarm.standing.clusters.len() > 1 || early || peers < SPARED_AMONG {
             return;
         }
         let slow = |part: &Part| part.wanted * SLOW_FACTOR < wanted / peers && part.left > LOW && !part.spared;
-        let late: Vec<LinkId> = parts.iter().filter(|(_, part)| slow(part)).map(|(&link, _)| link).collect();
-        parts.values_mut().for_each(|part| part.wanted = 0);
+        let late: Vec<LinkId> = shares.of.iter().filter(|(_, part)| slow(part)).map(|(&link, _)| link).collect();
+        shares.compare_from(swarm.now());
         for link in late {
             self.share_out(swarm, link);
         }
     }
 
-    /// A peer's part goes to the others, slot by slot.
+    /// A peer's part goes to the others, slot by slot. There are others: not all can have asked for less than the average.
     fn share_out(&mut self, swarm: &mut Swarm, link: LinkId) {
         let unasked = self.root_shares.unasked(swarm);
-        let Some(part) = self.root_shares.of.get_mut(&link) else { return };
+        let others = |(&other, part): (&LinkId, &Part)| (other != link && !part.spared).then_some(other);
+        let others: Vec<LinkId> = self.root_shares.of.iter().filter_map(others).collect();
+        let Some(part) = self.root_shares.of.get_mut(&link).filter(|_| !others.is_empty()) else { return };
         part.spared = true;
         part.left = 0;
         let slots = std::mem::replace(&mut part.slots, SlotSet::none());
-        let others: Vec<LinkId> =
-            self.root_shares.of.iter().filter(|(_, part)| !part.spared).map(|(&link, _)| link).collect();
         for (slot, other) in slots.iter().zip(others.iter().cycle()) {
             let part = self.root_shares.of.get_mut(other).expect("listed above");
             part.slots.insert(slot);
@@ -219,6 +223,20 @@ impl Mob {
 }
 
 impl RootShares {
+    /// Peers are compared by what they ask for from now on.
+    fn compare_from(&mut self, now: Time) {
+        self.compared_at = now;
+        self.of.values_mut().for_each(|part| part.wanted = 0);
+    }
+
+    /// Each piece is in the part of exactly one peer: what is in nobody's, nobody would ask for.
+    pub(super) fn check_invariants(&self) {
+        let slots = self.of.values().map(|part| part.slots.count());
+        let mut all = SlotSet::none();
+        self.of.values().for_each(|part| all.union(&part.slots));
+        assert!(self.of.is_empty() || (slots.sum::<usize>(), all.count()) == (SLOTS, SLOTS), "the root's parts are not the whole");
+    }
+
     /// Whether most local peers have something left to ask the root for that nobody has asked for.
     pub(super) fn most_are_busy(&self) -> bool {
         2 * self.of.values().filter(|part| part.left > 0).count() > self.of.len()
@@ -318,6 +336,20 @@ mod tests {
     }
 
     #[test]
+    fn an_end_that_becomes_known_after_all_else_opens_the_object_to_all() {
+        let (mut mob, mut swarm) = root();
+        for piece in (0..400).map(PieceIndex) {
+            want(&mut mob, &mut swarm, PEERS[0], piece);
+        }
+        told(&mut swarm);
+        let run = swarm.add_known(0, 2, Some(End { length: 400 * (16 << 10), object_hash: Digest::default() }));
+        swarm.set_now(swarm.now() + MOVE_INTERVAL);
+        mob.handle(StrategyEvent::PiecesKnown(run), &mut swarm);
+        assert!(told(&mut swarm).values().all(|slots| *slots == SlotSet::all()));
+        assert!(mob.root_shares.open_to_all);
+    }
+
+    #[test]
     fn once_all_was_asked_for_anybody_may_ask_for_anything() {
         let (mut mob, mut swarm) = root();
         swarm.add_known(0, 1, Some(End { length: 400 * (16 << 10), object_hash: Digest::default() }));
@@ -329,24 +361,49 @@ mod tests {
         assert!(PEERS.iter().all(|peer| parts[peer] == SlotSet::all()));
     }
 
-    #[test]
-    fn a_peer_that_asks_for_far_less_than_others_loses_its_part() {
+    const SLOW: LinkId = LinkId(4);
+
+    /// The same with two more.
+    fn root_of_four() -> (Mob, Swarm) {
         let (mut mob, mut swarm) = root();
-        let (third, slow) = (LinkId(3), LinkId(4));
-        for link in [third, slow] {
+        for link in [LinkId(3), SLOW] {
             swarm.add_peer(link, NodeId(link.0), ClusterId(0));
             mob.handle(StrategyEvent::PeerUp(link), &mut swarm);
         }
         told(&mut swarm);
-        for piece in 0..COMPARED_AFTER * 4 {
-            let peer = [PEERS[0], PEERS[1], third][piece as usize % 3];
-            mob.handle(StrategyEvent::PieceWanted { peer, piece: PieceIndex(piece) }, &mut swarm);
+        (mob, swarm)
+    }
+
+    fn spared(mob: &Mob) -> Vec<LinkId> {
+        mob.root_shares.of.iter().filter(|(_, part)| part.spared).map(|(&link, _)| link).collect()
+    }
+
+    #[test]
+    fn a_peer_that_asks_for_far_less_than_others_loses_its_part() {
+        let (mut mob, mut swarm) = root_of_four();
+        for piece in 0..COMPARED_AFTER * 7 {
+            let peer = [PEERS[0], PEERS[1], LinkId(3)][piece as usize % 3];
+            want(&mut mob, &mut swarm, peer, PieceIndex(piece));
         }
-        assert_eq!(told(&mut swarm)[&slow], SlotSet::none());
-        let of = &mob.root_shares.of;
-        assert_eq!(of.iter().filter(|(_, part)| part.spared).map(|(&link, _)| link).collect::<Vec<_>>(), [slow]);
-        let slots: usize = of.values().map(|part| part.slots.count()).sum();
-        assert_eq!(slots, SLOTS, "nothing is lost");
+        want(&mut mob, &mut swarm, SLOW, PieceIndex(200));
+        assert_eq!(told(&mut swarm)[&SLOW], SlotSet::none());
+        assert_eq!(spared(&mob), [SLOW]);
+        mob.root_shares.check_invariants();
+        // It may still be asking for what it was told before.
+        for piece in 200..400 {
+            want(&mut mob, &mut swarm, SLOW, PieceIndex(piece));
+        }
+        assert_eq!(spared(&mob), [SLOW], "the others are not slower than it");
+        mob.root_shares.check_invariants();
+    }
+
+    #[test]
+    fn nobody_is_slow_because_others_asked_for_whole_windows_at_once() {
+        let (mut mob, mut swarm) = root_of_four();
+        for piece in 0..COMPARED_AFTER * 4 {
+            mob.handle(StrategyEvent::PieceWanted { peer: PEERS[0], piece: PieceIndex(piece) }, &mut swarm);
+        }
+        assert!(spared(&mob).is_empty());
     }
 
     #[test]
