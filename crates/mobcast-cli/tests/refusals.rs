@@ -203,7 +203,8 @@ fn a_sender_that_has_ended_is_named_as_unreachable() {
     let source = experiment.file("source", 100);
     // At an address that no other test is given once this sender has left it.
     let [_, rest @ ..] = std::process::id().to_be_bytes();
-    let address = format!("{}:7411", std::net::Ipv4Addr::from_bits(u32::from_be_bytes([127, rest[0], rest[1], rest[2]])));
+    let address =
+        format!("{}:7411", std::net::Ipv4Addr::from_bits(u32::from_be_bytes([127, rest[0], rest[1], rest[2]])));
     let send = Process::start("send", experiment.send_command_at(&address).arg(source).arg("--receivers=1"));
     experiment.recv("a", ["copy"]).succeeds();
     send.succeeds();

@@ -7,11 +7,15 @@ mod striping;
 mod table;
 
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use mobcast_proto::Duration;
 use mobcast_sim::network::Model;
+use mobcast_sim::run::ns_trace::NsTrace;
 use mobcast_sim::run::{self, Simulated};
 use mobcast_topology::files::{Experiment, Planned, Program};
 use mobcast_topology::record::{RunOutcome, RunRecord};
@@ -50,6 +54,12 @@ struct RunArgs {
     /// How connections share the network: as liquids, or as TCP does, packet by packet (which takes longer)
     #[arg(long, value_enum, default_value_t)]
     model: ModelName,
+    /// Directory for a trace of each run (packet model): windows and queues over time, as ns-2 writes them
+    #[arg(long, value_name = "DIR")]
+    trace: Option<PathBuf>,
+    /// Milliseconds of virtual time between two looks of the trace
+    #[arg(long, value_name = "MS", default_value_t = 100, requires = "trace", value_parser = clap::value_parser!(u64).range(1..))]
+    trace_every: u64,
     /// Seed of the experiment, in place of the file's
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
@@ -105,6 +115,9 @@ fn run(args: &RunArgs) -> Result<bool, String> {
     if args.quick && experiment.quick.is_none() {
         eprintln!("{}: there is no table [quick]: the experiment runs as a whole", args.experiment.display());
     }
+    if args.trace.is_some() && args.model != ModelName::Packet {
+        return Err("--trace: there are windows and queues in the packet model alone: add --model packet".to_owned());
+    }
     let (ours, rivals): (Vec<Planned>, Vec<Planned>) =
         experiment.runs(args.quick).into_iter().partition(|planned| matches!(planned.program, Program::Mobcast { .. }));
     for planned in &ours {
@@ -122,13 +135,31 @@ fn run(args: &RunArgs) -> Result<bool, String> {
             continue;
         }
         eprintln!("{number} {}: at best {:.1} s", name(planned), planned.ideal_seconds);
-        let simulated = run::simulate(planned, args.model.model()).map_err(text)?;
+        let simulated = match &args.trace {
+            None => run::simulate(planned, args.model.model()).map_err(text)?,
+            Some(dir) => traced(planned, args, &dir.join(format!("{}", i + 1)))?,
+        };
         say_result(&simulated);
         ledger.add(&simulated.record).map_err(text)?;
         records.push(simulated.record);
     }
     eprint!("{}", table::table(&records));
     Ok(records.iter().all(|record| record.outcome == RunOutcome::Complete))
+}
+
+/// Runs it, and writes `PLACE-connections.tr` and `PLACE-queues.tr`.
+fn traced(planned: &Planned, args: &RunArgs, place: &Path) -> Result<Simulated, String> {
+    let file = |what: &str| {
+        let path = PathBuf::from(format!("{}-{what}.tr", place.display()));
+        let parent = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        let file = parent.and_then(|()| File::create(&path)).map(BufWriter::new);
+        file.map_err(|error| format!("{}: {error}: name a directory that can be written", path.display()))
+    };
+    let every = Duration::from_millis(args.trace_every);
+    let mut trace = NsTrace::new(&planned.scenario.topology, every, file("connections")?, file("queues")?);
+    let simulated = run::simulate_traced(planned, args.model.model(), Some(&mut trace)).map_err(text)?;
+    trace.finish().map_err(|error| format!("{}: {error}: the trace is not whole", place.display()))?;
+    Ok(simulated)
 }
 
 fn say_skipped(rivals: &[Planned]) {

@@ -28,7 +28,8 @@ mod run;
 mod traffic;
 mod ways;
 
-pub use traffic::{NodeTraffic, Traffic, WanPackets};
+pub use traffic::{ConnectionState, NodeTraffic, QueueState, Traffic, WanPackets};
+pub use ways::Place;
 
 use crate::link::{Cancelled, Class, MESSAGE_BYTES_MAX, Sent};
 use crate::packet::tcp::TcpSettings;
@@ -245,6 +246,22 @@ impl<T> Network<T> {
         match &mut self.medium {
             Medium::Fluid(_) => None,
             Medium::Packet(packets) => packets.wan(&self.base, from, to),
+        }
+    }
+
+    /// The open connections of the packet model, by flow; none in the fluid one.
+    pub fn connections(&self) -> Vec<ConnectionState> {
+        match &self.medium {
+            Medium::Fluid(_) => Vec::new(),
+            Medium::Packet(packets) => packets.connections(&self.base).collect(),
+        }
+    }
+
+    /// The queues of the packet model; none in the fluid one.
+    pub fn queues(&self) -> Vec<QueueState> {
+        match &self.medium {
+            Medium::Fluid(_) => Vec::new(),
+            Medium::Packet(packets) => packets.queues().collect(),
         }
     }
 

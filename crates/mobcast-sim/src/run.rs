@@ -12,8 +12,10 @@
 //! processor of nodes, and the date, as time is virtual.
 
 mod imports;
+pub mod ns_trace;
 
 use std::collections::BTreeMap;
+use std::io::Write;
 
 use mobcast_proto::limits::PIECE_SIZE_MAX;
 use mobcast_proto::{Time, strategy};
@@ -26,6 +28,7 @@ use crate::experiment::{Experiment, Outcome};
 use crate::network::{Model, Traffic, WanPackets};
 use crate::packet::tcp::TcpSettings;
 use imports::Imports;
+use ns_trace::NsTrace;
 
 /// Nodes check their invariants after so many happenings: a run of minutes stays one of seconds.
 const CHECK_EVERY: u64 = 1_000;
@@ -96,6 +99,18 @@ pub fn check(planned: &Planned) -> Result<(), RunError> {
 /// # Errors
 /// If it is another program, or a strategy that is not there.
 pub fn simulate(planned: &Planned, model: Model) -> Result<Simulated, RunError> {
+    simulate_traced::<Vec<u8>>(planned, model, None)
+}
+
+/// The same, seen by a trace.
+///
+/// # Errors
+/// As above.
+pub fn simulate_traced<W: Write>(
+    planned: &Planned,
+    model: Model,
+    mut trace: Option<&mut NsTrace<W>>,
+) -> Result<Simulated, RunError> {
     check(planned)?;
     let scenario = match model {
         Model::Fluid => in_payload(&planned.scenario),
@@ -114,7 +129,10 @@ pub fn simulate(planned: &Planned, model: Model) -> Result<Simulated, RunError> 
         experiment.settings.chunk_bytes_max = PIECE_SIZE_MAX;
     }
     let mut imports = Imports::new(&planned.scenario.topology, planned.case.object_bytes);
-    let outcome = experiment.run_watched(|world, _| imports.look(&world.network));
+    let outcome = experiment.run_watched(|world, _| {
+        imports.look(&world.network);
+        trace.iter_mut().for_each(|trace| trace.look(&world.network));
+    });
     Ok(Simulated { record: record(planned, model, &outcome, &imports), trace_hash: outcome.trace_hash })
 }
 

@@ -1,6 +1,9 @@
 //! What is counted of the messages that pass through the network.
 
+use super::{FlowId, NodeIndex, Place};
 use crate::link::{Class, Sent};
+use crate::packet::port::PortCounters;
+use crate::packet::tcp::SenderCounters;
 
 /// Bytes of the two classes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -46,4 +49,30 @@ pub struct WanPackets {
     pub lost_in_queue: u64,
     /// Packets lost by chance, or because it was cut.
     pub lost_by_chance: u64,
+}
+
+/// How a TCP connection of the packet model stands.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ConnectionState {
+    /// Its flow.
+    pub flow: FlowId,
+    /// Who sends.
+    pub from: NodeIndex,
+    /// Who receives.
+    pub to: NodeIndex,
+    /// The congestion window, in segments.
+    pub window_segments: f64,
+    /// What the sender has done so far.
+    pub counters: SenderCounters,
+}
+
+/// How a queue of the packet model stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueueState {
+    /// Before which line it is.
+    pub place: Place,
+    /// Packets that wait or are leaving, and their bytes.
+    pub waiting: (u64, u64),
+    /// What it has taken and dropped so far.
+    pub counters: PortCounters,
 }

@@ -21,6 +21,22 @@ pub(super) enum Part {
     Wan(WanLink),
 }
 
+/// Where a part of the network is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// One direction of a node's card.
+    Card {
+        /// The node.
+        node: NodeIndex,
+        /// Its second card, for other clusters.
+        second: bool,
+        /// What it sends, not what it receives.
+        out: bool,
+    },
+    /// A link that nodes share.
+    Shared(LinkRef),
+}
+
 /// A network card; a direction that is not modelled has no limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Card<R> {
@@ -97,6 +113,30 @@ impl<R: Copy> Ways<R> {
     /// A node's first card.
     pub fn card(&mut self, node: NodeIndex) -> &mut Card<R> {
         &mut self.nodes[node.0 as usize].card
+    }
+
+    /// All parts that there are, shared ones first.
+    pub fn parts(&self) -> impl Iterator<Item = (Place, R)> + '_ {
+        let cluster = |i: usize| ClusterIndex(i as u32);
+        let sites = self.sites.iter().enumerate().flat_map(move |(i, site)| {
+            let at = cluster(i);
+            let parts = [(LinkRef::AccessOut(at), site.access_out), (LinkRef::AccessIn(at), site.access_in)];
+            parts.into_iter().chain([(LinkRef::Fabric(at), site.inside)])
+        });
+        let wan = self.wan.iter().enumerate().map(move |(i, part)| {
+            let (from, to) = (cluster(i / self.sites.len()), cluster(i % self.sites.len()));
+            (LinkRef::Wan { from, to }, *part)
+        });
+        let cards = self.nodes.iter().enumerate().flat_map(|(i, cards)| {
+            let node = NodeIndex(i as u32);
+            let both = [(false, Some(cards.card)), (true, cards.wan_card)];
+            both.into_iter().filter_map(|(second, card)| Some((second, card?))).flat_map(move |(second, card)| {
+                [(true, card.way_out), (false, card.way_in)]
+                    .map(|(out, part)| (Place::Card { node, second, out }, part))
+            })
+        });
+        let shared = sites.chain(wan).map(|(link, part)| (Place::Shared(link), part));
+        shared.chain(cards).filter_map(|(place, part)| Some((place, part?)))
     }
 
     /// Whether what leaves `from` for `to` waits in a card of its own first.

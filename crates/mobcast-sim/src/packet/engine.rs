@@ -309,6 +309,11 @@ impl Engine {
         self.ports[port.0 as usize].counters()
     }
 
+    /// Packets that wait in a port or are leaving it, and their bytes.
+    pub fn queue(&self, port: PortIndex) -> (u64, u64) {
+        self.ports[port.0 as usize].queue(self.now_ns)
+    }
+
     /// Packets that wait in a port or are leaving it.
     pub fn waiting(&mut self, port: PortIndex) -> usize {
         self.ports[port.0 as usize].waiting(self.now_ns)

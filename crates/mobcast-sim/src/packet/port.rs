@@ -179,6 +179,12 @@ impl<P: Copy> Port<P> {
         self.packets.len() - self.left
     }
 
+    /// Packets that wait or are leaving, and their bytes.
+    pub fn queue(&self, now_ns: u64) -> (u64, u64) {
+        let waiting = self.packets.range(self.left..).filter(|entry| entry.leaves_at_ns > now_ns);
+        waiting.fold((0, 0), |(packets, bytes), entry| (packets + 1, bytes + u64::from(entry.bytes)))
+    }
+
     /// What the port has seen.
     pub fn counters(&self) -> PortCounters {
         self.counters
@@ -247,7 +253,7 @@ mod tests {
         assert_eq!(taken, [true, true, true, false, false]);
         assert!(!port.push(MS - 1, 1_000, 9));
         assert!(port.push(MS, 1_000, 9), "one has left and is on its way");
-        assert_eq!(port.waiting(MS), 3);
+        assert_eq!((port.queue(MS), port.waiting(MS)), ((3, 3_000), 3));
         assert_eq!(port.counters(), PortCounters { packets: 4, bytes: 4_000, dropped: 3, lost: 0 });
     }
 

@@ -234,7 +234,10 @@ impl RootShares {
         let slots = self.of.values().map(|part| part.slots.count());
         let mut all = SlotSet::none();
         self.of.values().for_each(|part| all.union(&part.slots));
-        assert!(self.of.is_empty() || (slots.sum::<usize>(), all.count()) == (SLOTS, SLOTS), "the root's parts are not the whole");
+        assert!(
+            self.of.is_empty() || (slots.sum::<usize>(), all.count()) == (SLOTS, SLOTS),
+            "the root's parts are not the whole"
+        );
     }
 
     /// Whether most local peers have something left to ask the root for that nobody has asked for.

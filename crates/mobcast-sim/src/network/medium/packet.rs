@@ -15,7 +15,7 @@ use mobcast_topology::{Cluster, ClusterIndex, LinkRef, QueueLimit, Topology, Wan
 use crate::link::{Cancelled, Class, Sent};
 use crate::network::base::{Base, Event};
 use crate::network::ways::{Part, Ways};
-use crate::network::{NodeIndex, PACKET_HEADER_BYTES, WanPackets};
+use crate::network::{ConnectionState, NodeIndex, PACKET_HEADER_BYTES, QueueState, WanPackets};
 use crate::packet::engine::{ConnectionIndex, Engine, Note, PacketSizes, PortIndex};
 use crate::packet::port::{Limit, PortSettings};
 use crate::packet::tcp::TcpSettings;
@@ -211,6 +211,23 @@ impl Packets {
 
     pub fn events_total(&self) -> u64 {
         self.engine.events_total()
+    }
+
+    /// Connections that are not closed.
+    pub fn connections<T>(&self, base: &Base<T>) -> impl Iterator<Item = ConnectionState> {
+        base.living().map(|(flow, from, to)| {
+            let sender = self.engine.sender(ConnectionIndex(flow.0));
+            let (window_segments, counters) = (sender.window(), sender.counters());
+            ConnectionState { flow, from, to, window_segments, counters }
+        })
+    }
+
+    /// All queues, as of the last event.
+    pub fn queues(&self) -> impl Iterator<Item = QueueState> {
+        self.ways.parts().map(|(place, port)| {
+            let (waiting, counters) = (self.engine.queue(port), self.engine.counters(port));
+            QueueState { place, waiting, counters }
+        })
     }
 
     /// What the link between two clusters has carried.
