@@ -274,6 +274,7 @@ impl Node {
             self.tick_at = now + TICK;
             self.look_after_links();
             self.look_after_broadcasts();
+            self.drain_uploads();
         }
     }
 

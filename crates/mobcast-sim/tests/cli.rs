@@ -116,13 +116,17 @@ fn the_help_names_every_flag() {
           <EXPERIMENT.toml>  The experiment, like scenarios/experiments/NAME.toml
 
         Options:
-              --quick          The short form, as the file's table `quick` gives it
-              --model <MODEL>  How connections share the network: as liquids, or as TCP does, packet by
-                               packet (which takes longer) [default: fluid] [possible values: fluid, packet]
-              --seed <SEED>    Seed of the experiment, in place of the file's
-              --output <FILE>  File that lines of results are added to; runs that it holds are not run again
-                               [default: standard output]
-          -h, --help           Print help
+              --quick             The short form, as the file's table `quick` gives it
+              --model <MODEL>     How connections share the network: as liquids, or as TCP does, packet by
+                                  packet (which takes longer) [default: fluid] [possible values: fluid,
+                                  packet]
+              --trace <DIR>       Directory for a trace of each run (packet model): windows and queues over
+                                  time, as ns-2 writes them
+              --trace-every <MS>  Milliseconds of virtual time between two looks of the trace [default: 100]
+              --seed <SEED>       Seed of the experiment, in place of the file's
+              --output <FILE>     File that lines of results are added to; runs that it holds are not run
+                                  again [default: standard output]
+          -h, --help              Print help
     "#]]
     .assert_eq(&help);
 }
@@ -163,4 +167,36 @@ fn seeds_of_the_faults_machine_hold_and_one_is_told_in_words() {
     assert_eq!(words.lines().filter(|line| line.contains(" s  machine ")).count(), 5, "{words}");
     assert_eq!(sim(&["faults", "--trace"]).status.code(), Some(2), "of which seed?");
     assert_eq!(sim(&["faults", "--seed", "3", "--only", "some"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_trace_tells_of_windows_and_queues_and_changes_nothing() {
+    let scenarios = Scenarios::new(&m2(), ONE);
+    let directory = tempfile::tempdir().unwrap();
+    let trace = directory.path().join("trace");
+    let plain = run(&scenarios, &["--model", "packet"]);
+    let traced = run(&scenarios, &["--model", "packet", "--trace", trace.to_str().unwrap(), "--trace-every", "10"]);
+    assert!(traced.status.success(), "{}", errors(&traced));
+    assert_eq!((&plain.stdout, errors(&plain)), (&traced.stdout, errors(&traced)));
+    let record: serde_json::Value = serde_json::from_slice(&traced.stdout).unwrap();
+    let read = |what: &str| std::fs::read_to_string(trace.join(format!("1-{what}.tr"))).unwrap();
+    let (connections, queues) = (read("connections"), read("queues"));
+    let windows: Vec<f64> = connections
+        .lines()
+        .map(|line| line.split(' ').collect::<Vec<_>>())
+        .filter(|words| words[5] == "cwnd_")
+        .map(|words| words[6].parse().unwrap())
+        .collect();
+    assert_eq!(windows[0], 10.0, "the first window");
+    assert!(windows.iter().any(|window| *window > 20.0), "it opens");
+    // What a link had carried at the last look is nearly what the line of results says it carried.
+    let wan = &record["wan"][0];
+    let (from, to) = (wan["from"].as_str().unwrap(), wan["to"].as_str().unwrap());
+    let left = queues.lines().rev().map(|line| line.split(' ').collect::<Vec<_>>());
+    let last = left.into_iter().find(|words| (words[1], words[2]) == (from, to)).unwrap();
+    let (seen, bytes) = (last[9].parse::<f64>().unwrap(), wan["bytes"].as_f64().unwrap());
+    assert!(seen <= bytes && seen > 0.9 * bytes, "{seen} of {bytes}");
+    let fluid = run(&scenarios, &["--trace", trace.to_str().unwrap()]);
+    assert_eq!(fluid.status.code(), Some(2));
+    assert!(errors(&fluid).contains("--model packet"), "{}", errors(&fluid));
 }

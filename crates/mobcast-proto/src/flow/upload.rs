@@ -4,14 +4,17 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, ByteRange, LinkId, PieceIndex};
 
 /// Parts of pieces that the driver holds for one link at a time: one on its way, one behind it.
 const PER_LINK: usize = 2;
-/// Local links served at a time where pieces come in from other clusters: all peers ask for such a piece as soon as it is there,
-/// and when a slow card serves all of them at a time, none has it soon to pass it on. Inside a single cluster there is always
-/// something else to serve, and whoever waits for a turn leaves its card idle.
-const LOCAL_AT_ONCE: usize = 4;
+/// Local links that are sent the same piece at a time: sooner than a slow card could send it to all, those who had it first pass it on.
+const SAME_AT_ONCE: usize = 2;
+/// Whoever takes longer than this to receive one holds nobody up.
+const SAME_FOR: Duration = Duration::from_secs(1);
+/// Requests of a link among which one is looked for that may be served.
+const LOOKED_AT: usize = 4;
 /// Parts that a local link is served before it is the next one's turn.
 const PARTS_PER_TURN: u64 = 4;
 /// Requests that a peer may have waiting: the open pieces of a node at the smallest piece size.
@@ -28,17 +31,16 @@ pub struct Upload {
     pub range: ByteRange,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Queue {
     wan: bool,
     waiting: VecDeque<Upload>,
-    in_driver: usize,
+    /// What the driver holds, and since when.
+    in_driver: VecDeque<(BroadcastId, PieceIndex, Time)>,
     /// Pieces that the peer has: the fewer, the sooner it is served.
     peer_pieces: u32,
     /// Parts that it was served.
     served: u64,
-    /// Whether it asks for what this node is the root of.
-    of_root: bool,
 }
 
 impl Queue {
@@ -50,7 +52,7 @@ impl Queue {
 }
 
 /// Requests of all links that wait for being served.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Uploads {
     queues: BTreeMap<LinkId, Queue>,
 }
@@ -66,15 +68,13 @@ impl Uploads {
         self.queues.remove(&link);
     }
 
-    /// A peer, which has `peer_pieces`, asks for a part of a piece, `of_root` if this node is the broadcast's root; false if
-    /// it has more requests waiting than any node may have.
-    pub fn add(&mut self, link: LinkId, upload: Upload, peer_pieces: u32, of_root: bool) -> bool {
+    /// A peer, which has `peer_pieces`, asks for a part of a piece; false if it has more requests waiting than any node may have.
+    pub fn add(&mut self, link: LinkId, upload: Upload, peer_pieces: u32) -> bool {
         let Some(queue) = self.queues.get_mut(&link) else { return true };
         if queue.waiting.len() >= WAITING_MAX {
             return false;
         }
         queue.peer_pieces = peer_pieces;
-        queue.of_root = of_root;
         queue.waiting.push_back(upload);
         true
     }
@@ -102,28 +102,35 @@ impl Uploads {
     /// The driver has sent (or dropped) one part of a piece that it was given for `link`.
     pub fn handle_sent(&mut self, link: LinkId) {
         if let Some(queue) = self.queues.get_mut(&link) {
-            queue.in_driver = queue.in_driver.saturating_sub(1);
+            queue.in_driver.pop_front();
         }
     }
 
     /// The next part for the driver to send, if any link may take one.
-    pub fn poll(&mut self) -> Option<(LinkId, Upload)> {
-        let local = || self.queues.values().filter(|queue| !queue.wan);
-        let several_clusters = self.queues.values().any(|queue| queue.wan);
-        let room =
-            !several_clusters || local().filter(|queue| queue.in_driver > 0 && !queue.of_root).count() < LOCAL_AT_ONCE;
-        // Those who are being served go on as long as nobody who waits for a turn has less.
-        let waiting = local().filter(|queue| queue.in_driver == 0 && !queue.waiting.is_empty());
-        let most_deprived = waiting.map(Queue::has).min();
-        let goes_on = |queue: &Queue| queue.in_driver > 0 && most_deprived.is_none_or(|least| queue.has() <= least);
-        let turn = |queue: &Queue| queue.wan || queue.of_root || room || goes_on(queue);
-        let ready = |queue: &Queue| !queue.waiting.is_empty() && queue.in_driver < PER_LINK && turn(queue);
+    pub fn poll(&mut self, now: Time) -> Option<(LinkId, Upload)> {
+        let ready = |queue: &Queue| !queue.waiting.is_empty() && queue.in_driver.len() < PER_LINK;
         let best = self.queues.iter().filter(|(_, queue)| ready(queue));
-        let (&link, _) = best.min_by_key(|(link, queue)| (!queue.wan, queue.in_driver, queue.has(), **link))?;
+        let best = best.filter_map(|(link, queue)| Some((*link, queue, self.next_of(now, *link, queue)?)));
+        let (link, _, next) =
+            best.min_by_key(|(link, queue, _)| (!queue.wan, queue.in_driver.len(), queue.has(), *link))?;
         let queue = self.queues.get_mut(&link).expect("chosen among the queues");
-        queue.in_driver += 1;
+        let upload = queue.waiting.remove(next)?;
+        queue.in_driver.push_back((upload.broadcast, upload.piece, now));
         queue.served += 1;
-        queue.waiting.pop_front().map(|upload| (link, upload))
+        Some((link, upload))
+    }
+
+    /// The first of a link's requests whose piece is not being sent to enough others.
+    fn next_of(&self, now: Time, link: LinkId, queue: &Queue) -> Option<usize> {
+        let sent_to = |upload: &Upload| {
+            let same = |&(broadcast, piece, since): &(BroadcastId, PieceIndex, Time)| {
+                (broadcast, piece) == (upload.broadcast, upload.piece) && now.since(since) < SAME_FOR
+            };
+            let others = self.queues.iter().filter(|(other, queue)| **other != link && !queue.wan);
+            others.filter(|(_, queue)| queue.in_driver.iter().any(same)).count()
+        };
+        let mut looked_at = queue.waiting.iter().take(LOOKED_AT);
+        looked_at.position(|upload| queue.wan || sent_to(upload) < SAME_AT_ONCE)
     }
 }
 
@@ -140,14 +147,14 @@ mod tests {
         for &(link, wan, peer_pieces) in links {
             uploads.add_link(LinkId(link), wan);
             for piece in 0..5 {
-                assert!(uploads.add(LinkId(link), upload(piece), peer_pieces, false));
+                assert!(uploads.add(LinkId(link), upload(piece), peer_pieces));
             }
         }
         uploads
     }
 
     fn order(uploads: &mut Uploads) -> Vec<u32> {
-        std::iter::from_fn(|| uploads.poll().map(|(link, _)| link.0)).collect()
+        std::iter::from_fn(|| uploads.poll(Time::ZERO).map(|(link, _)| link.0)).collect()
     }
 
     #[test]
@@ -157,13 +164,34 @@ mod tests {
     }
 
     #[test]
-    fn where_pieces_come_from_other_clusters_few_local_links_are_served_at_a_time() {
-        let mut uploads =
-            uploads(&[(1, false, 1), (2, false, 2), (3, false, 3), (4, false, 4), (5, false, 5), (6, true, 9)]);
-        assert_eq!(order(&mut uploads), [6, 6, 1, 2, 3, 4, 1, 2, 3, 4]);
-        uploads.handle_sent(LinkId(2));
-        uploads.handle_sent(LinkId(2));
-        assert_eq!(order(&mut uploads), [2, 2], "the most deprived of those whose turn it may be");
+    fn a_piece_is_not_sent_to_all_who_ask_for_it_at_a_time() {
+        let mut uploads = uploads(&[(1, false, 1), (2, false, 2), (3, false, 3), (4, true, 9)]);
+        let next = |uploads: &mut Uploads| uploads.poll(Time::ZERO).map(|(link, upload)| (link.0, upload.piece.0));
+        let all: Vec<_> = std::iter::from_fn(|| next(&mut uploads)).collect();
+        let wan = [(4, 0), (4, 1)];
+        assert_eq!(
+            all,
+            [&wan[..], &[(1, 0), (2, 0), (3, 1), (1, 1), (2, 2), (3, 2)]].concat(),
+            "the third one gets another piece"
+        );
+        uploads.handle_sent(LinkId(1));
+        assert_eq!(next(&mut uploads), Some((1, 3)), "two are being sent piece 2");
+        uploads.handle_sent(LinkId(3));
+        assert_eq!(next(&mut uploads), Some((3, 0)), "piece 0 is on its way to the second one alone");
+    }
+
+    #[test]
+    fn who_asks_for_what_two_others_are_sent_waits_for_one_of_them_and_not_long() {
+        let mut uploads = Uploads::default();
+        for link in 1..=3 {
+            uploads.add_link(LinkId(link), false);
+            assert!(uploads.add(LinkId(link), upload(7), link));
+        }
+        assert_eq!(order(&mut uploads), [1, 2]);
+        let mut other = uploads.clone();
+        uploads.handle_sent(LinkId(1));
+        assert_eq!(order(&mut uploads), [3]);
+        assert_eq!(other.poll(Time::ZERO + SAME_FOR).map(|(link, _)| link), Some(LinkId(3)), "both may be asleep");
     }
 
     #[test]
@@ -175,7 +203,7 @@ mod tests {
         for _ in 0..100 {
             for link in 1..=5 {
                 while uploads.waiting_bytes(LinkId(link)) < 3 {
-                    assert!(uploads.add(LinkId(link), upload(0), 0, false));
+                    assert!(uploads.add(LinkId(link), upload(0), 0));
                 }
             }
             for link in order(&mut uploads) {
@@ -185,28 +213,6 @@ mod tests {
         }
         let [least, most] = [served[1..].iter().min(), served[1..].iter().max()].map(|parts| *parts.expect("five"));
         assert!(most - least <= 2 * PARTS_PER_TURN, "{served:?}");
-    }
-
-    #[test]
-    fn the_root_serves_all_local_peers_at_a_time() {
-        let mut uploads = uploads(&[(6, true, 9)]);
-        for link in 1..=5 {
-            uploads.add_link(LinkId(link), false);
-            assert!(uploads.add(LinkId(link), upload(0), 0, true));
-        }
-        assert_eq!(order(&mut uploads), [6, 6, 1, 2, 3, 4, 5]);
-    }
-
-    #[test]
-    fn a_link_passes_its_turn_on_when_another_peer_has_less() {
-        let mut uploads =
-            uploads(&[(1, false, 1), (2, false, 1), (3, false, 1), (4, false, 1), (5, false, 1), (6, true, 9)]);
-        assert_eq!(order(&mut uploads), [6, 6, 1, 2, 3, 4, 1, 2, 3, 4]);
-        assert!(uploads.add(LinkId(1), upload(9), 4, false), "it has got three more meanwhile");
-        uploads.handle_sent(LinkId(1));
-        assert_eq!(order(&mut uploads), [], "its last part goes out first");
-        uploads.handle_sent(LinkId(1));
-        assert_eq!(order(&mut uploads), [5, 5]);
     }
 
     #[test]
@@ -229,6 +235,6 @@ mod tests {
     fn a_cancelled_request_is_not_served() {
         let mut uploads = uploads(&[(1, false, 1)]);
         uploads.cancel(LinkId(1), BroadcastId::default(), PieceIndex(0));
-        assert_eq!(uploads.poll().unwrap().1.piece, PieceIndex(1));
+        assert_eq!(uploads.poll(Time::ZERO).unwrap().1.piece, PieceIndex(1));
     }
 }

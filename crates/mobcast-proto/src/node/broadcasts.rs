@@ -389,8 +389,7 @@ impl Node {
         }
         let swarm = self.broadcasts[&broadcast].swarm();
         let peer_pieces = swarm.peer(link).map_or(0, |p| p.have.count());
-        let of_root = swarm.standing.node == swarm.id.root;
-        if !self.uploads.add(link, Upload { broadcast, piece, range }, peer_pieces, of_root) {
+        if !self.uploads.add(link, Upload { broadcast, piece, range }, peer_pieces) {
             return self.drop_peer(link, CloseReason::Violation("asks for more than a node may have open".into()));
         }
         self.with_broadcast(broadcast, |b| b.handle_wanted(now, link, piece, range));

@@ -299,7 +299,7 @@ impl Node {
 
     /// Hands the driver the next parts of pieces to send.
     pub(super) fn drain_uploads(&mut self) {
-        while let Some((link, Upload { broadcast, piece, range })) = self.uploads.poll() {
+        while let Some((link, Upload { broadcast, piece, range })) = self.uploads.poll(self.now) {
             self.outputs.push_back(Output::SendPayload { link, broadcast, piece, range });
         }
     }

@@ -61,6 +61,8 @@ pub struct Mob {
     backlogs: BTreeMap<LinkId, (u32, u64)>,
     /// The part of the object that the root wants this node to fetch from it.
     root_share: Option<OwnRootShare>,
+    /// What the root was told that other clusters want from this node.
+    wanted_told: Option<(LinkId, SlotSet)>,
     /// At the root: what each of its local peers is to fetch from it first.
     root_shares: RootShares,
     choking: Choking,
@@ -177,6 +179,7 @@ impl Mob {
             let pieces: Vec<PieceIndex> = swarm.have().iter().collect();
             pieces.into_iter().for_each(|piece| swarm.announce(peer, piece));
             self.divide_among_local_peers(swarm);
+            self.tell_root_what_is_wanted(swarm);
             self.tell_importing(swarm, peer);
         } else {
             self.tell_interest(swarm, peer);
@@ -197,6 +200,7 @@ impl Mob {
         // Whatever was asked of the lost peer, or given to it, may be this node's to import again.
         (0..swarm.known()).for_each(|piece| self.consider(swarm, PieceIndex(piece)));
         self.divide_among_local_peers(swarm);
+        self.tell_root_what_is_wanted(swarm);
         self.unchoke_if_idle(swarm);
         self.fill_all(swarm);
     }
@@ -253,7 +257,11 @@ impl Mob {
 
     fn message(&mut self, swarm: &mut Swarm, peer: LinkId, message: &StrategyMessage) {
         match message {
-            StrategyMessage::Interest { slots, pieces } => self.peer_is_interested(swarm, peer, slots, pieces),
+            StrategyMessage::Interest { slots, pieces } if is_wan(swarm, peer) => {
+                self.peer_is_interested(swarm, peer, slots, pieces);
+                self.tell_root_what_is_wanted(swarm);
+            }
+            StrategyMessage::Interest { slots, .. } => self.peer_is_wanted_for(swarm, peer, slots),
             StrategyMessage::Share { slots } => {
                 if swarm.peer(peer).is_some_and(|p| p.node == swarm.id.root) {
                     self.root_share = Some(OwnRootShare::new(swarm, peer, slots.clone()));

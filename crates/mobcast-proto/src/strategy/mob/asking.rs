@@ -118,7 +118,8 @@ impl Mob {
             if piece.0 < index {
                 return 0;
             }
-            let wanted_elsewhere = swarm.in_root_cluster() && needed(slot_of(swarm.id, piece));
+            // Of the own part all is wanted elsewhere, from here or from who has no room for it in its part.
+            let wanted_elsewhere = share.is_none() && swarm.in_root_cluster() && needed(slot_of(swarm.id, piece));
             1 + (u64::from(!wanted_elsewhere) << 31 | u64::from(swarm.local_copies(piece)))
         };
         let words = peer.have.word_count();

@@ -1,7 +1,8 @@
 //! What the root's local peers fetch from it: each its own part of the object, so that each piece leaves the root once before
 //! any leaves it twice, and asks it for nothing else: what the root can send is the most that all can get. Links are not alike,
 //! and change: whoever is nearly through with its part takes over half of the largest rest. When everything was asked for, anybody
-//! may ask for anything.
+//! may ask for anything. The part of each is what its peers in other clusters want from it, as far as parts stay even: such a piece comes
+//! from the root to where it leaves the cluster at once.
 
 use std::collections::BTreeMap;
 
@@ -32,6 +33,8 @@ const SPARED_AMONG: u32 = 3;
 #[derive(Default)]
 pub(super) struct RootShares {
     of: BTreeMap<LinkId, Part>,
+    /// What other clusters want from local peers.
+    wanted_of: BTreeMap<LinkId, SlotSet>,
     /// What has been asked for by any of them, or is there already.
     asked: HaveSet,
     /// When a part may change hands again.
@@ -86,17 +89,36 @@ impl Mob {
             return;
         }
         let peers: Vec<LinkId> = swarm.peers().filter(|(_, p)| p.local).map(|(link, _)| link).collect();
-        self.root_shares.of.clear();
         self.root_shares.open_to_all = false;
+        self.root_shares.wanted_of.retain(|link, _| peers.contains(link));
+        self.root_shares.divide(&peers);
         self.root_shares.compare_from(swarm.now());
-        for (i, &peer) in peers.iter().enumerate() {
-            let mut slots = SlotSet::none();
-            (i..SLOTS).step_by(peers.len()).for_each(|slot| slots.insert(slot));
-            self.root_shares.of.insert(peer, Part { slots, ..Part::default() });
-            self.tell_root_share(swarm, peer);
-        }
+        peers.into_iter().for_each(|peer| self.tell_root_share(swarm, peer));
         let unasked = self.root_shares.unasked(swarm);
         self.root_shares.of.values_mut().for_each(|part| part.count(&unasked));
+    }
+
+    /// Other clusters want these slots from a local peer of the root.
+    pub(super) fn peer_is_wanted_for(&mut self, swarm: &mut Swarm, peer: LinkId, slots: &SlotSet) {
+        if swarm.standing.node == swarm.id.root {
+            let before = self.root_shares.wanted_of.insert(peer, slots.clone());
+            if before.as_ref() != Some(slots) {
+                self.divide_among_local_peers(swarm);
+            }
+        }
+    }
+
+    /// Tells the root which slots other clusters want from this member of its cluster, if they are other ones than before.
+    pub(super) fn tell_root_what_is_wanted(&mut self, swarm: &mut Swarm) {
+        let root = swarm.peers().find(|(_, p)| p.local && p.node == swarm.id.root).map(|(link, _)| link);
+        let mut slots = SlotSet::none();
+        self.interests.values().for_each(|interest| slots.union(&interest.slots));
+        let told = self.wanted_told.as_ref().filter(|(link, _)| Some(*link) == root);
+        let news = told.map_or(slots.count() > 0, |(_, before)| *before != slots);
+        if let Some(root) = root.filter(|_| news) {
+            swarm.tell(root, StrategyMessage::Interest { slots: slots.clone(), pieces: Vec::new() });
+            self.wanted_told = Some((root, slots));
+        }
     }
 
     /// More pieces are known.
@@ -135,14 +157,13 @@ impl Mob {
         }
     }
 
-    /// Takes the part from whoever has asked for far less than the others, though there was something to ask for. Where there are
-    /// other clusters, these mostly wait for the links between, and a slow node that has what others lack is of use to them.
+    /// Takes the part from whoever has asked for far less than the others, though there was something to ask for.
     fn spare_slow_peers(&mut self, swarm: &mut Swarm) {
         let shares = &mut self.root_shares;
         let compared = || shares.of.values().filter(|part| !part.spared);
         let (wanted, peers) = (compared().map(|part| part.wanted).sum::<u32>(), compared().count() as u32);
         let early = swarm.now().since(shares.compared_at) < COMPARED_EVERY || wanted < COMPARED_AFTER * peers;
-        if swarm.standing.clusters.len() > 1 || early || peers < SPARED_AMONG {
+        if early || peers < SPARED_AMONG {
             return;
         }
         let slow = |part: &Part| part.wanted * SLOW_FACTOR < wanted / peers && part.left > LOW && !part.spared;
@@ -192,7 +213,10 @@ impl Mob {
         let giver = shares.of.get_mut(&from).expect("chosen among them");
         let mut taken = SlotSet::none();
         let mut count = 0;
-        for slot in giver.slots.iter().filter(|&slot| unasked[slot] > 0) {
+        let wanted_of = |link: LinkId, slot: usize| shares.wanted_of.get(&link).is_some_and(|set| set.contains(slot));
+        let mut slots: Vec<usize> = giver.slots.iter().filter(|&slot| unasked[slot] > 0).collect();
+        slots.sort_by_key(|&slot| (!wanted_of(peer, slot), wanted_of(from, slot)));
+        for slot in slots {
             if count + unasked[slot] <= (left - own).div_ceil(2) {
                 count += unasked[slot];
                 taken.insert(slot);
@@ -223,6 +247,28 @@ impl Mob {
 }
 
 impl RootShares {
+    /// Makes even parts: each slot goes to a peer that other clusters want it from, as long as that one's part is not full, or to the
+    /// one with the smallest part.
+    fn divide(&mut self, peers: &[LinkId]) {
+        let mut parts: Vec<(usize, SlotSet)> = vec![(0, SlotSet::none()); peers.len()];
+        let even = SLOTS.div_ceil(peers.len().max(1));
+        let wanted: Vec<Option<&SlotSet>> = peers.iter().map(|peer| self.wanted_of.get(peer)).collect();
+        let mut give = |slot: usize, takes: &dyn Fn(usize, usize) -> bool| {
+            let takers = (0..peers.len()).filter(|&i| takes(i, parts[i].0));
+            let Some(smallest) = takers.min_by_key(|&i| parts[i].0) else { return false };
+            parts[smallest].0 += 1;
+            parts[smallest].1.insert(slot);
+            true
+        };
+        let wants = |slot: usize, i: usize| wanted[i].is_some_and(|set| set.contains(slot));
+        let mut rest: Vec<usize> = (0..SLOTS).collect();
+        rest.retain(|&slot| !give(slot, &|i, count| count < even && wants(slot, i)));
+        rest.retain(|&slot| !give(slot, &|_, _| true));
+        debug_assert!(rest.is_empty() || peers.is_empty());
+        let part = |(_, slots)| Part { slots, ..Part::default() };
+        self.of = peers.iter().copied().zip(parts.into_iter().map(part)).collect();
+    }
+
     /// Peers are compared by what they ask for from now on.
     fn compare_from(&mut self, now: Time) {
         self.compared_at = now;
@@ -336,6 +382,55 @@ mod tests {
         assert!(now_own.iter().all(|piece| !kept.contains(piece)));
         want(&mut mob, &mut swarm, PEERS[0], own[enough + 1]);
         assert!(told(&mut swarm).is_empty(), "there is enough again");
+    }
+
+    #[test]
+    fn parts_are_even_and_what_other_clusters_want_from_their_peers() {
+        let (mut mob, mut swarm) = root_of_four();
+        let slots = |range: std::ops::Range<usize>| {
+            let mut slots = SlotSet::none();
+            range.for_each(|slot| slots.insert(slot));
+            slots
+        };
+        let quarter = SLOTS / 4;
+        for (link, wanted) in [(LinkId(3), slots(0..quarter)), (SLOW, slots(quarter..3 * quarter))] {
+            let message = StrategyMessage::Interest { slots: wanted, pieces: Vec::new() };
+            mob.handle(StrategyEvent::Message { peer: link, message: &message }, &mut swarm);
+        }
+        let parts = told(&mut swarm);
+        assert!(parts.values().all(|slots| slots.count() == quarter), "{parts:?}");
+        assert_eq!(parts[&LinkId(3)], slots(0..quarter));
+        assert!(parts[&SLOW].iter().all(|slot| (quarter..3 * quarter).contains(&slot)));
+        mob.root_shares.check_invariants();
+    }
+
+    #[test]
+    fn a_member_tells_the_root_what_other_clusters_want_from_it_once() {
+        let mut swarm = Swarm::new(BroadcastId::default(), 16 << 10, 0, None, 1);
+        swarm.standing.node = NodeId(5);
+        swarm.standing.root_cluster = Some(ClusterId(0));
+        let mut mob = Mob::default();
+        for (link, node, cluster) in [(1, swarm.id.root, 0), (2, NodeId(9), 1), (3, NodeId(10), 2)] {
+            swarm.add_peer(LinkId(link), node, ClusterId(cluster));
+            mob.handle(StrategyEvent::PeerUp(LinkId(link)), &mut swarm);
+        }
+        let mut said = |link: u32, slots: &[usize], mob: &mut Mob| {
+            let mut wanted = SlotSet::none();
+            slots.iter().for_each(|&slot| wanted.insert(slot));
+            let message = StrategyMessage::Interest { slots: wanted, pieces: Vec::new() };
+            mob.handle(StrategyEvent::Message { peer: LinkId(link), message: &message }, &mut swarm);
+            let interest = |output| match output {
+                Output::Send {
+                    link: LinkId(1),
+                    frame: Frame::Strategy { message: StrategyMessage::Interest { slots, .. }, .. },
+                } => Some(slots.iter().collect::<Vec<_>>()),
+                _ => None,
+            };
+            swarm.take_outputs().filter_map(interest).collect::<Vec<_>>()
+        };
+        assert_eq!(said(2, &[7, 9], &mut mob), [[7, 9]]);
+        assert_eq!(said(2, &[7, 9], &mut mob), Vec::<Vec<usize>>::new());
+        assert_eq!(said(3, &[8], &mut mob), [[7, 8, 9]]);
     }
 
     #[test]
