@@ -168,6 +168,8 @@ pub struct Machine {
     links: BTreeMap<FlowId, LinkId>,
     /// Links that it is making, and still wants.
     dialling: BTreeSet<LinkId>,
+    /// Those of them whose other end has taken the dial already.
+    half_open: BTreeMap<FlowId, LinkId>,
     in_driver: BTreeMap<LinkId, Vec<Sending>>,
     /// Pieces that are really on its disk.
     stored: BTreeMap<BroadcastId, HaveSet>,
@@ -373,6 +375,7 @@ impl World {
     }
 
     fn delivered(&mut self, now: Time, delivery: Delivery) {
+        self.finish_dial(now, delivery);
         let message = self.messages[delivery.tag as usize].take().expect("a message is delivered once");
         self.free.push(delivery.tag as usize);
         let to = delivery.to;

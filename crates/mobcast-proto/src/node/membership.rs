@@ -147,7 +147,6 @@ impl Membership {
         self.coordinator = succession.coordinator.addresses.clone();
         self.succession = Some((succession, signature));
         self.claim = None;
-        self.refused_parent = None;
         self.coordinator_reached();
     }
 

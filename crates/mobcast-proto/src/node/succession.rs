@@ -194,6 +194,10 @@ impl Node {
         let frame = Frame::Succession { succession: succession.clone(), signature };
         let PeerAddress { node, addresses, .. } = succession.coordinator.clone();
         self.membership.acknowledge(succession, signature);
+        // A parent that says so has a way up again.
+        if from.is_some_and(|link| self.member_at(link) == self.membership.refused_parent) {
+            self.membership.refused_parent = None;
+        }
         let below: Vec<LinkId> = self.child_links().into_iter().filter(|&link| Some(link) != from).collect();
         below.into_iter().for_each(|link| self.send(link, frame.clone()));
         self.event(Event::CoordinatorChanged { node, own: false });
@@ -212,10 +216,12 @@ impl Node {
         }
     }
 
-    /// The node above has lost its way up, which may be its own fault: this one looks for the coordinator itself.
+    /// The node above has lost its way up, which may be its own fault: this one looks for the coordinator itself, and tells it of the
+    /// successor that it has heard of.
     pub(super) fn parent_adrift(&mut self, link: LinkId) {
         if self.upward_link() == Some(link) {
             self.refuse_parent();
+            self.greet_with_succession(link);
         }
     }
 

@@ -147,7 +147,21 @@ impl Strategy for Mob {
         let own = swarm.standing.slots.contains(slot_of(swarm.id, piece));
         let (todo, stolen) = (self.todo.contains(piece), self.stolen.contains(piece));
         let given = self.given.get(&piece);
-        format!("own slot {own}, to be imported {todo}, stolen {stolen}, given to {given:?}")
+        let mut said = format!("own slot {own}, to be imported {todo}, stolen {stolen}, given to {given:?}");
+        if todo && (self.newcomer.is_some() || self.disk_stalls) {
+            said += ", imports wait for peers or the disk";
+        }
+        for (link, peer) in swarm.peers().filter(|(_, peer)| peer.have.contains(piece)) {
+            let reasons = [
+                (!swarm.has_room(link), "has no room"),
+                (self.is_left_alone(swarm, link), "is left alone"),
+                (!peer.local && self.is_spared(swarm, link), "is spared"),
+            ];
+            let reasons: Vec<&str> = reasons.into_iter().filter(|(holds, _)| *holds).map(|(_, why)| why).collect();
+            let (node, asked) = (peer.node, peer.window.outstanding());
+            said += &format!(", {node} {} ({asked} bytes asked for)", reasons.join(" and "));
+        }
+        said
     }
 
     fn check_invariants(&self, swarm: &Swarm) {

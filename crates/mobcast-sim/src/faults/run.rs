@@ -47,10 +47,14 @@ pub(super) struct Run {
 impl Run {
     /// Everything is set up, and nothing has happened. `told` happenings are kept in words.
     pub(super) fn start(plan: Plan, told: usize) -> Run {
+        // What a driver sends at first: a node gives up who takes over 15 s for a chunk, as if nothing came.
+        let chunk_bytes_max = 16 << 10;
         let settings = NetworkSettings { report_drained: true, ..NetworkSettings::default() };
         let network: Network<Due> = Network::new(&plan.topology, settings);
-        let mut world =
-            World::new(network, Settings { seed: plan.seed, check_every: CHECK_EVERY, ..Settings::default() });
+        let mut world = World::new(
+            network,
+            Settings { seed: plan.seed, check_every: CHECK_EVERY, chunk_bytes_max, ..Settings::default() },
+        );
         if told > 0 {
             world.keep_trace(told);
         }

@@ -205,6 +205,12 @@ impl Run {
             if !machine.seen.dropped.is_empty() {
                 let _ = write!(text, " has dropped peers: {}", machine.seen.dropped.join("; "));
             }
+            let waiting = machine.node.link_views().into_values().map(|view| view.waiting_bytes);
+            let waiting: Vec<u64> = waiting.filter(|bytes| *bytes > 0).collect();
+            if !waiting.is_empty() {
+                let (links, bytes) = (waiting.len(), waiting.iter().sum::<u64>());
+                let _ = write!(text, ", keeps {links} peers waiting for {bytes} bytes");
+            }
             self.ids().for_each(|id| self.describe_broadcast(i, id, &mut text));
         }
         text

@@ -5,7 +5,7 @@ use mobcast_proto::{Duration, LinkId, NodeId, Time};
 
 use super::cuts::DIAL_AGAIN;
 use super::{Due, World, node_at};
-use crate::network::{FlowId, NodeIndex};
+use crate::network::{Delivery, FlowId, NodeIndex};
 
 impl World {
     pub(super) fn dial(&mut self, from: NodeIndex, link: LinkId, dial: &Dial) {
@@ -55,6 +55,7 @@ impl World {
             return;
         };
         let delay = self.network.delay(from, to).unwrap_or_default();
+        self.machines[from.0 as usize].half_open.insert(flow, link);
         let done = Due::DialDone { from, link, to: Some((to, flow)), opened: life };
         self.network.schedule(now + delay, done);
         let hello = self.machines[from.0 as usize].node.hello(0);
@@ -86,6 +87,10 @@ impl World {
             self.network.schedule(now + DIAL_AGAIN, Due::DialDone { from, link, to, opened: life });
             return;
         }
+        let mut half_open = |flow: FlowId| self.machines[from.0 as usize].half_open.remove(&flow).is_some();
+        if to.is_some_and(|(_, flow)| !half_open(flow)) {
+            return;
+        }
         if !self.machines[from.0 as usize].dialling.remove(&link) {
             // Given up meanwhile: the other end learns it.
             to.into_iter().for_each(|(_, flow)| self.network.close(flow));
@@ -110,6 +115,15 @@ impl World {
         }
         self.drain(from);
     }
+    /// What comes over a link whose dial is not done has been sent after what would end it, and comes after it.
+    pub(super) fn finish_dial(&mut self, now: Time, delivery: Delivery) {
+        let flow = delivery.flow.reverse();
+        let machine = &self.machines[delivery.to.0 as usize];
+        if let Some(&link) = machine.half_open.get(&flow) {
+            self.dial_done(now, delivery.to, link, Some((delivery.from, flow)), machine.life);
+        }
+    }
+
     /// A node has no use for a link.
     pub(super) fn close_link(&mut self, index: NodeIndex, link: LinkId) {
         let machine = &mut self.machines[index.0 as usize];

@@ -92,6 +92,7 @@ impl World {
             flows: BTreeMap::new(),
             links: BTreeMap::new(),
             dialling: BTreeSet::new(),
+            half_open: BTreeMap::new(),
             in_driver: BTreeMap::new(),
             stored: BTreeMap::new(),
             held: None,

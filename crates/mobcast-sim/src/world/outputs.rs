@@ -65,7 +65,13 @@ impl World {
                 self.check_hashes(index, broadcast, first, &hashes);
             }
             Output::Connect { link, dial } => self.dial(index, link, &dial),
-            Output::Close { link, .. } => self.close_link(index, link),
+            Output::Close { link, reason } => {
+                let flow = self.machines[index.0 as usize].flows.get(&link).copied();
+                if let Some((_, other)) = flow.map(|flow| self.network.ends(flow)) {
+                    self.tell(Some(index), || format!("closes its link to machine {}: {reason}", other.0));
+                }
+                self.close_link(index, link);
+            }
             Output::Probe { cluster, addresses } => {
                 let to = addresses.first().and_then(|&a| node_at(a)).filter(|&to| self.network.is_running(to));
                 let to = to.filter(|&to| !self.is_cut(index, to));

@@ -134,7 +134,7 @@ impl Mob {
     }
 
     /// Whether a peer has been mute: it is tried with one piece at a time, after a pause in which others are found.
-    fn is_left_alone(&self, swarm: &Swarm, link: LinkId) -> bool {
+    pub(super) fn is_left_alone(&self, swarm: &Swarm, link: LinkId) -> bool {
         let asked = || swarm.peer(link).is_some_and(|peer| peer.window.outstanding() > 0);
         self.mute.get(&link).is_some_and(|until| swarm.now() < *until || asked())
     }

@@ -1,0 +1,54 @@
+//! A seed is a run: the same again, another one for another seed, and the same in a build with other optimisations and without checks
+//! of arithmetic (CI runs this file in both profiles). Whoever changes the protocol or a model sees new numbers here:
+//! `UPDATE_EXPECT=1 cargo test -p mobcast-sim --test hashes`.
+
+use std::fmt::Write as _;
+
+use expect_test::expect;
+use mobcast_proto::strategy::STRATEGIES;
+use mobcast_sim::experiment::Experiment;
+use mobcast_sim::faults;
+use mobcast_sim::network::Model;
+use mobcast_sim::run::{PACKET, instrument};
+use mobcast_topology::{Scenario, preset};
+
+const MODELS: [Model; 2] = [Model::Fluid, PACKET];
+
+fn hash(strategy: &str, model: Model, seed: u64) -> u64 {
+    let mut experiment = Experiment::new(Scenario::steady(preset::m2_fast(4)), 20_000_000, seed);
+    experiment.strategy = strategy.to_owned();
+    experiment.network.model = model;
+    let outcome = experiment.run();
+    assert_eq!((outcome.stuck, outcome.complete.contains(&None)), (None, false));
+    outcome.trace_hash
+}
+
+#[test]
+fn the_same_seed_is_the_same_run_again_and_another_one_is_not() {
+    for strategy in STRATEGIES {
+        for model in MODELS {
+            let of = |seed| hash(strategy.name, model, seed);
+            assert_eq!(of(1), of(1), "{} {}", strategy.name, instrument(model));
+            assert_ne!(of(1), of(2), "{} {}", strategy.name, instrument(model));
+        }
+    }
+}
+
+#[test]
+fn a_seed_is_the_same_run_in_every_build() {
+    let mut hashes = String::new();
+    for strategy in STRATEGIES {
+        for model in MODELS {
+            let hash = hash(strategy.name, model, 1);
+            writeln!(hashes, "{} {}: {hash:016x}", strategy.name, instrument(model)).expect("a string takes it");
+        }
+    }
+    let faults = faults::run(7).expect("it holds").trace_hash;
+    writeln!(hashes, "faults 7: {faults:016x}").expect("a string takes it");
+    expect![[r#"
+        mob sim-fluid: 8f6c49b6372cfff4
+        mob sim-packet: 241c390f9fa9b61c
+        faults 7: 363ec077f789042d
+    "#]]
+    .assert_eq(&hashes);
+}
