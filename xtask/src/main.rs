@@ -7,6 +7,7 @@
 //! | `tidy` | rules of the house that no tool knows: one module for each group of rules |
 //! | `torture` | kills processes of the real command, and sees what becomes of the others |
 //! | `faults` | seeds of the faults machine that follow from the commit |
+//! | `hashes` | simulated runs in a release build, held against the hashes that the tests expect |
 //! | `bench` | measures the released command beside its references |
 //! | `repository` | the files that are looked at |
 //! | `fuzz` | looks for inputs that the protocol cannot take |
@@ -36,6 +37,7 @@ cargo xtask STEP
            [--runs N] [--seed S] [--from FIRST]
   faults   500 runs of the simulator's faults machine, of seeds that follow from the commit: what is violated is printed and
            kept in target/faults, and fails nothing
+  hashes   simulated runs in a release build, held against the hashes that the tests expect
   test     all tests
   ci       all of these in this order, as `make test` and .ci/run do
   fuzz     looks for inputs that the protocol cannot take: [TARGET] [--seconds N], see fuzz/README.md; not in CI
