@@ -27,6 +27,7 @@ mod broadcasts;
 mod coordination;
 mod endings;
 mod group;
+mod holdings;
 mod links;
 mod membership;
 mod succession;
@@ -273,6 +274,7 @@ impl Node {
         if now >= self.tick_at {
             self.tick_at = now + TICK;
             self.look_after_links();
+            self.review_slots();
             self.look_after_broadcasts();
             self.drain_uploads();
         }

@@ -60,6 +60,8 @@ pub struct Settings {
     pub chunk_bytes_max: u32,
     /// Nodes check their invariants after so many steps.
     pub check_every: u64,
+    /// How much later a node learns of each assignment but its first: the way down the control tree may be busy.
+    pub assignments_late: Duration,
 }
 
 impl Default for Settings {
@@ -70,6 +72,7 @@ impl Default for Settings {
             store_time: Duration::from_micros(200),
             chunk_bytes_max: CHUNK_BYTES_MAX,
             check_every: 1,
+            assignments_late: Duration::ZERO,
         }
     }
 }
@@ -88,6 +91,8 @@ pub enum Due {
     Probed { node: NodeIndex, cluster: ClusterId, rtt: Option<Duration>, opened: u32 },
     /// A piece is on disk.
     Stored { node: NodeIndex, broadcast: BroadcastId, piece: PieceIndex, opened: u32 },
+    /// A frame that was held up reaches its node.
+    Late { node: NodeIndex, link: LinkId, frame: Box<Frame>, opened: u32 },
     /// The source has more.
     Source(NodeIndex),
     /// A machine that stood still goes on.
@@ -392,7 +397,15 @@ impl World {
         match message {
             Message::Frame(bytes) => {
                 let frame = Frame::decode(&bytes).expect("the simulator sends what it has encoded");
-                machine.node.handle_frame(now, link, frame);
+                let late = self.settings.assignments_late;
+                let assigned = || machine.node.assignment().is_some();
+                if late > Duration::ZERO && matches!(frame, Frame::Assign { .. }) && assigned() {
+                    let opened = machine.life;
+                    let due = Due::Late { node: to, link, frame: Box::new(frame), opened };
+                    self.network.schedule(self.network.now() + late, due);
+                } else {
+                    machine.node.handle_frame(now, link, frame);
+                }
             }
             Message::Payload { broadcast, piece, range, forged } => {
                 let chunk = (broadcast, piece, range.start);
@@ -474,6 +487,13 @@ impl World {
                 }
             }
             Due::Stored { node, broadcast, piece, opened } => self.stored(now, node, broadcast, piece, opened),
+            Due::Late { node, link, frame, opened } => {
+                if self.alive(node, opened) {
+                    let now = self.local(node);
+                    self.machines[node.0 as usize].node.handle_frame(now, link, *frame);
+                    self.drain(node);
+                }
+            }
             Due::Source(index) => self.read_source(now, index),
             Due::Resume(index) => self.resume(now, index),
             Due::Step(_) => unreachable!("steps are returned to the experiment"),

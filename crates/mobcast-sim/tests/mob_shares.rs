@@ -1,8 +1,8 @@
 //! What keeps `mob` from the optimum where many nodes share a slow link: a manifest that every member fetches for itself, requests
 //! that wait one behind the other, pieces that are given up on their way. Time is virtual, so the figures are exact.
 
-use mobcast_proto::Time;
-use mobcast_sim::experiment::{Experiment, Outcome};
+use mobcast_proto::{Duration, Time};
+use mobcast_sim::experiment::{Experiment, Outcome, Step};
 use mobcast_topology::{Cluster, ClusterIndex, Scenario, Topology, WanLink, optimum};
 
 const KB: u64 = 1_000;
@@ -55,5 +55,20 @@ fn what_comes_slowly_is_not_asked_for_again() {
     // With all 32 nodes importing, a piece takes 6 s and comes in one chunk.
     let (_, outcome) = run(one_link(32, 175 * KB), 20_000 * KB, 32 << 10);
     println!("WAN copies {:.3?}", outcome.wan_copies);
+    assert!(outcome.wan_copies[1] <= 1.02, "{:?}", outcome.wan_copies);
+}
+
+#[test]
+fn members_whose_assignments_are_late_do_not_import_what_newcomers_import() {
+    // 16 members, one after the other: each takes slots over from those before it, who hear of it from the coordinator late.
+    let topology = one_link(1, 400 * KB);
+    let mut experiment = Experiment::new(Scenario::steady(topology), 8_000 * KB, 1);
+    experiment.piece_size = Some(32 << 10);
+    experiment.settings.assignments_late = Duration::from_secs(15);
+    let join = |i: u64| (Time::ZERO + Duration::from_millis(100 + i * 50), Step::Join(ClusterIndex(1)));
+    experiment.steps = (0..15).map(join).collect();
+    let outcome = experiment.run();
+    println!("WAN copies {:.3?}", outcome.wan_copies);
+    assert_eq!(outcome.stuck, None);
     assert!(outcome.wan_copies[1] <= 1.02, "{:?}", outcome.wan_copies);
 }

@@ -15,7 +15,7 @@ const MB: u64 = 1_000_000;
 const NIC: u64 = 50 * MB;
 /// Others may be late by this much, in percent.
 const DELAY_PERCENT_MAX: f64 = 5.0;
-const SEEDS: u64 = 3;
+const SEEDS: u64 = 6;
 
 /// What is the matter with the last node.
 #[derive(Clone, Copy, Debug)]

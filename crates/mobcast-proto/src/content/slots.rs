@@ -67,6 +67,16 @@ impl SlotSet {
         self.words.iter_mut().zip(other.words.iter()).for_each(|(a, b)| *a |= b);
     }
 
+    /// Removes the slots of `other`.
+    pub fn subtract(&mut self, other: &SlotSet) {
+        self.words.iter_mut().zip(other.words.iter()).for_each(|(a, b)| *a &= !b);
+    }
+
+    /// Whether all slots of `other` are in the set.
+    pub fn includes(&self, other: &SlotSet) -> bool {
+        self.words.iter().zip(other.words.iter()).all(|(a, b)| b & !a == 0)
+    }
+
     /// Moves up to `count` slots out of `self` and returns them.
     pub fn take(&mut self, count: usize) -> SlotSet {
         let mut taken = SlotSet::none();

@@ -26,7 +26,7 @@ pub struct PeerAddress {
 pub struct Assignment {
     /// Of the coordinator that gives it; one of another coordinator is ignored.
     pub term: u32,
-    /// Grows with each renewal; an older one is ignored.
+    /// Grows with each round of assignments in the group; an older one is ignored.
     pub epoch: u32,
     /// The node that it is for.
     pub node: NodeId,

@@ -125,6 +125,8 @@ pub struct Coordinator {
     admission_at: Option<Time>,
     last_admission: Option<Time>,
     completion_at: Option<Time>,
+    /// Grows with each round of assignments: of two that name the same slot, the later one holds.
+    epoch: u32,
     next_node: u32,
     next_cluster: u32,
     /// Successors that the last assignments named.
@@ -160,6 +162,7 @@ impl Coordinator {
             admission_at: None,
             last_admission: None,
             completion_at: None,
+            epoch: 0,
             next_node: 0,
             next_cluster: 0,
             named: Vec::new(),
@@ -497,9 +500,12 @@ impl Coordinator {
             self.named = successors;
             self.changed.extend(self.members.keys());
         }
+        if !self.changed.is_empty() {
+            self.epoch = self.epoch.saturating_add(1);
+        }
         for node in std::mem::take(&mut self.changed) {
             if let Some(member) = self.members.get_mut(&node) {
-                member.epoch = member.epoch.saturating_add(1);
+                member.epoch = self.epoch;
                 let assignment = self.assignment(node);
                 self.decisions.push_back(Decision::Assign { assignment: Box::new(assignment) });
             }

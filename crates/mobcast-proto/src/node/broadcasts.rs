@@ -295,7 +295,7 @@ impl Node {
             root_cluster: broadcast.root_cluster(),
             cluster_size: assignment.cluster_size,
             clusters: assignment.clusters.clone(),
-            slots: assignment.slots.clone(),
+            slots: self.membership.slots.clone(),
         };
         broadcast.swarm_mut().set_standing(standing);
     }
@@ -369,6 +369,7 @@ impl Node {
             Frame::Entrust { authority, children } => self.entrusted(link, authority, children),
             Frame::Succession { succession, signature } => self.verify_succession(link, succession, signature),
             Frame::Adrift => self.parent_adrift(link),
+            Frame::Holding { term, epoch, slots } => self.peer_holds(link, (term, epoch), slots),
             Frame::Hello(_)
             | Frame::Join(_)
             | Frame::Probe { .. }

@@ -9,7 +9,7 @@ use crate::group::report::{Report, SignedReport};
 use crate::io::{Check, CloseReason, Dial, Event, Output, Signer};
 use crate::limits::SILENCE_MAX;
 use crate::time::{Duration, Time};
-use crate::units::{BroadcastId, ClusterId, LinkId, NodeId, Signature};
+use crate::units::{ClusterId, LinkId, NodeId, Signature};
 use crate::wire::frame::{Frame, Join, Leader, REPORTS_BYTES_MAX, REPORTS_PER_FRAME};
 
 use super::{Node, Pending};
@@ -196,11 +196,12 @@ impl Node {
                 self.uploads.add_link(link, wan);
             }
         }
-        let ids: Vec<BroadcastId> = self.broadcasts.keys().copied().collect();
-        let now = self.now;
-        for id in ids {
-            self.place_in_swarm(id);
-            self.with_broadcast(id, |broadcast| broadcast.handle_assignment(now));
+        self.membership.slots = self.own_slots();
+        self.place_in_swarms();
+        let gained =
+            self.assignment().is_some_and(|now| old.as_ref().is_none_or(|old| !old.slots.includes(&now.slots)));
+        if gained {
+            self.member_links().into_iter().for_each(|link| self.tell_holding(link));
         }
         self.part_from(&old.map(|old| old.local_peers).unwrap_or_default());
         self.ensure_links();

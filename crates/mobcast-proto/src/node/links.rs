@@ -142,6 +142,7 @@ impl Node {
             PeerIdentity::Member { node, cluster } if !joining => {
                 self.uploads.add_link(link, self.assignment().is_some_and(|a| a.cluster != cluster));
                 self.ping(link);
+                self.tell_holding(link);
                 self.member_link_up(link, node);
                 self.greet_broadcasts(link);
             }
@@ -210,6 +211,9 @@ impl Node {
 
     fn forget_link(&mut self, link: LinkId) {
         self.uploads.remove_link(link);
+        if self.membership.holdings.remove(&link).is_some() {
+            self.review_slots();
+        }
         let now = self.now;
         let ids: Vec<BroadcastId> = self.broadcasts.keys().copied().collect();
         for id in ids {

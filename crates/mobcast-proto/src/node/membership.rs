@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
+use crate::content::slots::SlotSet;
 use crate::group::assignment::{Assignment, Credential, PeerAddress};
 use crate::group::report::SignedReport;
 use crate::group::succession::Succession;
 use crate::limits::SILENCE_MAX;
+use crate::node::holdings::Holding;
 use crate::time::{Duration, Time};
 use crate::units::{ClusterId, LinkId, NodeId, Signature};
 
@@ -38,6 +40,10 @@ pub(super) struct Membership {
     pub(super) assignment: Option<Assignment>,
     /// The authority's signature over the assignment.
     pub(super) assignment_signature: Signature,
+    /// What local peers say that they hold.
+    pub(super) holdings: BTreeMap<LinkId, Holding>,
+    /// The slots that this node imports: those of its assignment without what a peer holds by a newer one.
+    pub(super) slots: SlotSet,
     /// When it asked to be admitted last.
     pub(super) asked_at: Time,
     /// The link over which it asks to be admitted.

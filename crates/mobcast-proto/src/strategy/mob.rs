@@ -70,6 +70,8 @@ pub struct Mob {
     /// what they have.
     mute: BTreeMap<LinkId, Time>,
     stealing: Option<(LinkId, Time)>,
+    /// When it was given something last.
+    stole_at: Time,
     backlog_told: Option<(u32, u64)>,
     last_news: Time,
     /// Whether what has arrived waits for the disk: then others should import what comes next.
@@ -356,6 +358,10 @@ impl Mob {
             self.newcomer = None;
         }
         self.disk_stalls = steal::waiting_for_disk(swarm).next().is_some();
+        if self.has_stolen_in_vain(swarm) {
+            // Whoever looked for work here before is told again.
+            self.backlog_told = None;
+        }
         self.tell_backlog(swarm);
         self.give_stalled_up(swarm);
         self.help_if_stuck(swarm);

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use crate::content::announcement::{Announcement, WHOLE_BYTES_MAX, Whole};
 use crate::content::have::{Run, read_runs, write_runs};
 use crate::content::manifest::Batch;
+use crate::content::slots::SlotSet;
 use crate::group::assignment::{Assignment, Credential, read_addresses, write_addresses};
 use crate::group::report::{RECEIPT_RUNS_MAX, SignedReport};
 use crate::group::succession::{Secret, Succession, read_children, write_nodes};
@@ -141,6 +142,15 @@ pub enum Frame {
     },
     /// The sender's way up the control tree leads nowhere any more, and no successor has shown itself.
     Adrift,
+    /// The slots of the sender's assignment, for its peers in the same cluster whose assignments are older.
+    Holding {
+        /// Term of the assignment.
+        term: u32,
+        /// Epoch of the assignment.
+        epoch: u32,
+        /// The sender's share.
+        slots: SlotSet,
+    },
     /// A broadcast exists; flooded over all links.
     Announce {
         /// The broadcast.
@@ -273,6 +283,7 @@ impl Frame {
             Frame::Entrust { .. } => 0x0a,
             Frame::Succession { .. } => 0x0b,
             Frame::Adrift => 0x0c,
+            Frame::Holding { .. } => 0x0d,
             Frame::Announce { .. } => 0x10,
             Frame::Batch { .. } => 0x11,
             Frame::WantBatches { .. } => 0x12,
@@ -356,6 +367,7 @@ impl Frame {
                 succession.write(w);
                 w.raw(&signature.0);
             }
+            Frame::Holding { term, epoch, slots } => slots.write(w.u32(*term).u32(*epoch)),
             Frame::Announce { broadcast, announcement } => announcement.write(w.broadcast(*broadcast)),
             Frame::Batch { batch, signature } => {
                 batch.write(w);
@@ -433,6 +445,7 @@ impl Frame {
             0x0a => Frame::Entrust { authority: Secret::read(r)?, children: read_children(r)? },
             0x0b => Frame::Succession { succession: Succession::read(r)?, signature: r.signature()? },
             0x0c => Frame::Adrift,
+            0x0d => Frame::Holding { term: r.u32()?, epoch: r.u32()?, slots: SlotSet::read(r)? },
             0x10 => Frame::Announce { broadcast: r.broadcast()?, announcement: Box::new(Announcement::read(r)?) },
             0x11 => Frame::Batch { batch: Batch::read(r)?, signature: r.signature()? },
             0x12 => Frame::WantBatches { broadcast: r.broadcast()?, from: r.u32()? },

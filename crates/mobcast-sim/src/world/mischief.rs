@@ -1,6 +1,7 @@
 //! What a malicious member does to the others: it speaks the protocol, and lies where it can.
 
 use mobcast_proto::content::have::Run;
+use mobcast_proto::content::slots::SlotSet;
 use mobcast_proto::wire::Frame;
 use mobcast_proto::{Digest, PieceIndex};
 
@@ -13,7 +14,8 @@ pub enum Mischief {
     WrongPieces,
     /// The hashes of each manifest batch that it sends are its own.
     ForgedBatches,
-    /// It says that it has every piece that is known, and refuses to send those that it does not have.
+    /// It says that it has every piece that is known, and refuses to send those that it does not have; and that it holds all slots
+    /// of its cluster by an assignment that is newer than anybody's.
     FalseHave,
     /// It takes requests, and never sends a piece.
     Mute,
@@ -36,6 +38,9 @@ impl Machine {
                 let known = self.node.progress(broadcast).map_or(0, |progress| progress.known);
                 let all = vec![Run { first: PieceIndex(0), count: known }];
                 Frame::Have { broadcast, batches, pieces: if known > 0 { all } else { pieces } }
+            }
+            (Some(Mischief::FalseHave), Frame::Holding { .. }) => {
+                Frame::Holding { term: u32::MAX, epoch: u32::MAX, slots: SlotSet::all() }
             }
             (_, frame) => frame,
         }

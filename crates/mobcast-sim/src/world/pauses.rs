@@ -30,7 +30,7 @@ impl World {
             Happening::Due(Due::Timer(node) | Due::Source(node)) => *node,
             Happening::Due(Due::DialArrives { to, .. }) => *to,
             Happening::Due(Due::DialDone { from, .. }) => *from,
-            Happening::Due(Due::Probed { node, .. } | Due::Stored { node, .. }) => *node,
+            Happening::Due(Due::Probed { node, .. } | Due::Late { node, .. } | Due::Stored { node, .. }) => *node,
             Happening::Due(Due::Resume(_) | Due::Step(_)) => return Some(happening),
         };
         match &mut self.machines[index.0 as usize].held {

@@ -83,6 +83,7 @@ impl World {
             }
             Frame::Abort { broadcast, .. } => format!("that {broadcast} is given up"),
             Frame::Adrift => "that it has no way up".to_owned(),
+            Frame::Holding { epoch, slots, .. } => format!("that it holds {} slots (epoch {epoch})", slots.count()),
             Frame::Entrust { .. } => "the authority's key".to_owned(),
             Frame::Bye => "that it leaves".to_owned(),
             _ => return,

@@ -76,6 +76,7 @@ impl Coordinator {
         let addresses = standing.addresses.clone();
         self.graph.add(node, cluster, !addresses.is_empty());
         self.members.insert(node, Member { info, rank, addresses, slots: own, epoch });
+        self.epoch = self.epoch.max(epoch);
         self.next_node = self.next_node.max(node.0.saturating_add(1));
         self.next_cluster = self.next_cluster.max(cluster.0.saturating_add(1));
     }

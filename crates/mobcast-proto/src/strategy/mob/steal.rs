@@ -24,6 +24,8 @@ const LONG: Duration = Duration::from_secs(10);
 /// announce the pieces, before they can be asked.
 const STEAL_AHEAD_RTTS: u64 = 4;
 const STEAL_AHEAD: Duration = Duration::from_millis(100);
+/// What was stolen, and is announced by nobody within this and a few round-trip times, may go on to somebody else.
+const STOLEN_IN_VAIN: Duration = Duration::from_millis(250);
 /// A requested piece changes hands only if that saves at least this.
 const LATE: Duration = Duration::from_millis(500);
 /// Pieces asked of other clusters at a time by a stuck node.
@@ -82,11 +84,27 @@ impl Mob {
         swarm.tell(victim, StrategyMessage::Steal { rate_bytes_per_s, pieces_max });
     }
 
+    /// Whether there has been time enough for peers in other clusters to announce what was stolen last.
+    fn may_pass_stolen_on(&self, swarm: &Swarm) -> bool {
+        let rtt = swarm.peers().filter(|(_, p)| !p.local).map(|(_, p)| p.window.rtt_min()).max().unwrap_or_default();
+        swarm.now().since(self.stole_at) >= STOLEN_IN_VAIN + rtt.times(STEAL_AHEAD_RTTS)
+    }
+
+    /// Whether some of what was stolen cannot be had here after all, because no peer in another cluster has it.
+    pub(super) fn has_stolen_in_vain(&self, swarm: &Swarm) -> bool {
+        let in_vain = |piece| self.stolen.contains(piece) && !is_obtainable(swarm, piece);
+        !self.stolen.is_empty() && self.may_pass_stolen_on(swarm) && self.todo.iter().any(in_vain)
+    }
+
     /// Gives a thief its part of what is left: what both would have finished at the same time. What was stolen already
-    /// stays where it is, or it would wander about and never be asked for; unless this node imports nothing while its disk stalls.
+    /// stays where it is, or it would wander about and never be asked for; unless it cannot be had here, or this node imports nothing
+    /// while its disk stalls.
     pub(super) fn give(&mut self, swarm: &mut Swarm, thief: LinkId, thief_rate: u64, pieces_max: u32) {
         let own_rate = Mob::import_rate(swarm).max(1);
-        let may_go = |&piece: &PieceIndex| self.disk_stalls || !self.stolen.contains(piece);
+        let in_vain = self.may_pass_stolen_on(swarm);
+        let may_go = |&piece: &PieceIndex| {
+            self.disk_stalls || !self.stolen.contains(piece) || (in_vain && !is_obtainable(swarm, piece))
+        };
         let mut own: Vec<PieceIndex> = self.todo.iter().filter(may_go).collect();
         let left = own.len() as u64;
         let part =
@@ -94,10 +112,9 @@ impl Mob {
         let count = (part as u32).max(u32::from(left > 0)).min(pieces_max);
         // First what no peer of this node can provide, then from the far end of the order in which it would come. A
         // much faster thief has nothing else to ask for now: it gets what is there.
-        let obtainable = |piece: PieceIndex| swarm.peers().any(|(_, p)| !p.local && p.have.contains(piece));
         let far_slower = Mob::import_rate(swarm) > 0 && thief_rate / MUCH_SLOWER > own_rate;
         own.sort_by_cached_key(|&piece| {
-            (obtainable(piece) != far_slower, std::cmp::Reverse(mix2(u64::from(piece.0), 0)))
+            (is_obtainable(swarm, piece) != far_slower, std::cmp::Reverse(mix2(u64::from(piece.0), 0)))
         });
         own.truncate(count as usize);
         if own.is_empty() {
@@ -151,6 +168,7 @@ impl Mob {
             self.backlogs.remove(&victim);
             return;
         }
+        self.stole_at = swarm.now();
         for piece in pieces.iter().flat_map(|run| run.pieces()).take(STEAL_MAX as usize) {
             self.stolen.insert(piece);
             self.given.remove(&piece);
@@ -188,6 +206,11 @@ impl Mob {
         }
         self.tell_interests(swarm);
     }
+}
+
+/// Whether a peer in another cluster has a piece.
+fn is_obtainable(swarm: &Swarm, piece: PieceIndex) -> bool {
+    swarm.peers().any(|(_, p)| !p.local && p.have.contains(piece))
 }
 
 /// Pieces that have arrived and wait for the disk for longer than a disk should take.
