@@ -2,7 +2,7 @@
 //! and many wait for it (design, `mob` rule 7); inside the cluster the most deprived peer is served first (Massoulié
 //! et al., INFOCOM 2007, which is optimal for node-capacitated complete graphs).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, ByteRange, LinkId, PieceIndex};
@@ -35,13 +35,16 @@ pub struct Upload {
 struct Queue {
     wan: bool,
     waiting: VecDeque<Upload>,
-    /// What the driver holds, and since when.
-    in_driver: VecDeque<(BroadcastId, PieceIndex, Time)>,
+    /// What the driver holds.
+    in_driver: VecDeque<Piece>,
     /// Pieces that the peer has: the fewer, the sooner it is served.
     peer_pieces: u32,
     /// Parts that it was served.
     served: u64,
 }
+
+/// A piece of a broadcast.
+type Piece = (BroadcastId, PieceIndex);
 
 impl Queue {
     /// Whoever has less comes first. A peer does not tell what it has to those who have it; then what it was served counts, in
@@ -49,23 +52,34 @@ impl Queue {
     fn has(&self) -> (u32, u64) {
         (self.peer_pieces, self.served / PARTS_PER_TURN)
     }
+
+    fn is_open(&self) -> bool {
+        !self.waiting.is_empty() && self.in_driver.len() < PER_LINK
+    }
 }
 
 /// Requests of all links that wait for being served.
 #[derive(Clone, Default)]
 pub struct Uploads {
     queues: BTreeMap<LinkId, Queue>,
+    /// Links that something waits for and that may take more: those to look at, of many.
+    open: BTreeSet<LinkId>,
+    /// To which local links the driver is sending parts of each piece, and since when.
+    sending: BTreeMap<Piece, Vec<(LinkId, Time)>>,
 }
 
 impl Uploads {
     /// A link is up; `wan` if it leads to another cluster.
     pub fn add_link(&mut self, link: LinkId, wan: bool) {
+        self.remove_link(link);
         self.queues.insert(link, Queue { wan, ..Queue::default() });
     }
 
     /// A link is gone, with everything that it waited for.
     pub fn remove_link(&mut self, link: LinkId) {
-        self.queues.remove(&link);
+        let Some(queue) = self.queues.remove(&link) else { return };
+        self.open.remove(&link);
+        queue.in_driver.into_iter().for_each(|piece| self.left_driver(piece, link));
     }
 
     /// A peer, which has `peer_pieces`, asks for a part of a piece; false if it has more requests waiting than any node may have.
@@ -76,6 +90,7 @@ impl Uploads {
         }
         queue.peer_pieces = peer_pieces;
         queue.waiting.push_back(upload);
+        self.review(link);
         true
     }
 
@@ -84,6 +99,7 @@ impl Uploads {
         if let Some(queue) = self.queues.get_mut(&link) {
             queue.waiting.retain(|upload| (upload.broadcast, upload.piece) != (broadcast, piece));
         }
+        self.review(link);
     }
 
     /// Bytes that a peer has asked for and that the driver has not been given.
@@ -97,40 +113,65 @@ impl Uploads {
         for queue in self.queues.values_mut() {
             queue.waiting.retain(|upload| upload.broadcast != broadcast);
         }
+        self.open.retain(|link| self.queues[link].is_open());
     }
 
     /// The driver has sent (or dropped) one part of a piece that it was given for `link`.
     pub fn handle_sent(&mut self, link: LinkId) {
-        if let Some(queue) = self.queues.get_mut(&link) {
-            queue.in_driver.pop_front();
+        if let Some(piece) = self.queues.get_mut(&link).and_then(|queue| queue.in_driver.pop_front()) {
+            self.left_driver(piece, link);
+            self.review(link);
         }
     }
 
     /// The next part for the driver to send, if any link may take one.
     pub fn poll(&mut self, now: Time) -> Option<(LinkId, Upload)> {
-        let ready = |queue: &Queue| !queue.waiting.is_empty() && queue.in_driver.len() < PER_LINK;
-        let best = self.queues.iter().filter(|(_, queue)| ready(queue));
-        let best = best.filter_map(|(link, queue)| Some((*link, queue, self.next_of(now, *link, queue)?)));
-        let (link, _, next) =
-            best.min_by_key(|(link, queue, _)| (!queue.wan, queue.in_driver.len(), queue.has(), *link))?;
+        let key = |&link: &LinkId| {
+            let queue = &self.queues[&link];
+            ((!queue.wan, queue.in_driver.len(), queue.has(), link), link)
+        };
+        let mut turns: Vec<_> = self.open.iter().map(key).collect();
+        turns.sort_unstable();
+        let (link, next) = turns.into_iter().find_map(|(_, link)| Some((link, self.next_of(now, link)?)))?;
         let queue = self.queues.get_mut(&link).expect("chosen among the queues");
         let upload = queue.waiting.remove(next)?;
-        queue.in_driver.push_back((upload.broadcast, upload.piece, now));
+        let piece = (upload.broadcast, upload.piece);
+        queue.in_driver.push_back(piece);
         queue.served += 1;
+        if !queue.wan {
+            self.sending.entry(piece).or_default().push((link, now));
+        }
+        self.review(link);
         Some((link, upload))
     }
 
     /// The first of a link's requests whose piece is not being sent to enough others.
-    fn next_of(&self, now: Time, link: LinkId, queue: &Queue) -> Option<usize> {
+    fn next_of(&self, now: Time, link: LinkId) -> Option<usize> {
+        let queue = &self.queues[&link];
         let sent_to = |upload: &Upload| {
-            let same = |&(broadcast, piece, since): &(BroadcastId, PieceIndex, Time)| {
-                (broadcast, piece) == (upload.broadcast, upload.piece) && now.since(since) < SAME_FOR
-            };
-            let others = self.queues.iter().filter(|(other, queue)| **other != link && !queue.wan);
-            others.filter(|(_, queue)| queue.in_driver.iter().any(same)).count()
+            let sending = self.sending.get(&(upload.broadcast, upload.piece)).map_or(&[][..], Vec::as_slice);
+            sending.iter().filter(|(other, since)| *other != link && now.since(*since) < SAME_FOR).count()
         };
         let mut looked_at = queue.waiting.iter().take(LOOKED_AT);
         looked_at.position(|upload| queue.wan || sent_to(upload) < SAME_AT_ONCE)
+    }
+
+    fn left_driver(&mut self, piece: Piece, link: LinkId) {
+        let Some(sending) = self.sending.get_mut(&piece) else { return };
+        if let Some(place) = sending.iter().position(|(to, _)| *to == link) {
+            sending.remove(place);
+        }
+        if sending.is_empty() {
+            self.sending.remove(&piece);
+        }
+    }
+
+    fn review(&mut self, link: LinkId) {
+        if self.queues.get(&link).is_some_and(Queue::is_open) {
+            self.open.insert(link);
+        } else {
+            self.open.remove(&link);
+        }
     }
 }
 
