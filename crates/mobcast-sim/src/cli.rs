@@ -3,6 +3,7 @@
 
 mod faults;
 mod ledger;
+mod memory;
 mod striping;
 mod table;
 
@@ -63,6 +64,9 @@ struct RunArgs {
     /// Seed of the experiment, in place of the file's
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
+    /// Run also what would not fit into the memory that is free
+    #[arg(long)]
+    force: bool,
     /// File that lines of results are added to; runs that it holds are not run again [default: standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -124,19 +128,29 @@ fn run(args: &RunArgs) -> Result<bool, String> {
         run::check(planned).map_err(|error| format!("{}: strategies: {error}", args.experiment.display()))?;
     }
     let mut ledger = Ledger::open(args.output.as_deref()).map_err(text)?;
+    let model = args.model.model();
+    if !args.force {
+        let mut ahead = Vec::new();
+        for planned in &ours {
+            if ledger.find(planned, model).map_err(text)?.is_none() {
+                ahead.push(planned);
+            }
+        }
+        memory::check(ahead.into_iter(), model)?;
+    }
     eprintln!("{}: {} runs, seed {}", experiment.title, ours.len(), experiment.seed);
     say_skipped(&rivals);
     let mut records = Vec::new();
     for (i, planned) in ours.iter().enumerate() {
         let number = format!("{}/{}", i + 1, ours.len());
-        if let Some(earlier) = ledger.find(planned, args.model.model()).map_err(text)? {
+        if let Some(earlier) = ledger.find(planned, model).map_err(text)? {
             eprintln!("{number} {}: is there already", name(planned));
             records.push(earlier);
             continue;
         }
         eprintln!("{number} {}: at best {:.1} s", name(planned), planned.ideal_seconds);
         let simulated = match &args.trace {
-            None => run::simulate(planned, args.model.model()).map_err(text)?,
+            None => run::simulate(planned, model).map_err(text)?,
             Some(dir) => traced(planned, args, &dir.join(format!("{}", i + 1)))?,
         };
         say_result(&simulated);

@@ -12,6 +12,7 @@
 //! processor of nodes, and the date, as time is virtual.
 
 mod imports;
+pub mod memory;
 pub mod ns_trace;
 
 use std::collections::BTreeMap;

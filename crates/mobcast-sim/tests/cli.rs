@@ -124,6 +124,7 @@ fn the_help_names_every_flag() {
                                   time, as ns-2 writes them
               --trace-every <MS>  Milliseconds of virtual time between two looks of the trace [default: 100]
               --seed <SEED>       Seed of the experiment, in place of the file's
+              --force             Run also what would not fit into the memory that is free
               --output <FILE>     File that lines of results are added to; runs that it holds are not run
                                   again [default: standard output]
           -h, --help              Print help
@@ -199,4 +200,14 @@ fn a_trace_tells_of_windows_and_queues_and_changes_nothing() {
     let fluid = run(&scenarios, &["--trace", trace.to_str().unwrap()]);
     assert_eq!(fluid.status.code(), Some(2));
     assert!(errors(&fluid).contains("--model packet"), "{}", errors(&fluid));
+}
+
+#[test]
+fn what_would_not_fit_into_memory_is_said_before_anything_runs() {
+    let huge = m2().replace("nodes = 4", "nodes = 20000");
+    let scenarios = Scenarios::new(&huge, "sizes_mb = [4000000.0]\npiece_size = 16384\nrepetitions = 1\n");
+    let output = run(&scenarios, &[]);
+    assert_eq!(output.status.code(), Some(2), "{}", errors(&output));
+    assert!(errors(&output).contains("GiB of memory"), "{}", errors(&output));
+    assert!(output.stdout.is_empty());
 }
