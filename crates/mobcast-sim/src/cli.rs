@@ -55,6 +55,9 @@ struct RunArgs {
     /// How connections share the network: as liquids, or as TCP does, packet by packet (which takes longer)
     #[arg(long, value_enum, default_value_t)]
     model: ModelName,
+    /// How TCP behaves in the packet model: CUBIC as in Linux, an approximation of BBR, or Reno as in ns-2
+    #[arg(long, value_enum, value_name = "TCP")]
+    tcp: Option<TcpName>,
     /// Directory for a trace of each run (packet model): windows and queues over time, as ns-2 writes them
     #[arg(long, value_name = "DIR")]
     trace: Option<PathBuf>,
@@ -80,11 +83,24 @@ enum ModelName {
     Packet,
 }
 
-impl ModelName {
-    fn model(self) -> Model {
-        match self {
-            ModelName::Fluid => Model::Fluid,
-            ModelName::Packet => run::PACKET,
+/// The kinds of TCP by their names.
+#[derive(Clone, Copy, PartialEq, Debug, ValueEnum)]
+enum TcpName {
+    Cubic,
+    Bbr,
+    Reno,
+}
+
+impl RunArgs {
+    fn model(&self) -> Result<Model, String> {
+        match (self.model, self.tcp) {
+            (ModelName::Fluid, None) => Ok(Model::Fluid),
+            (ModelName::Fluid, Some(_)) => {
+                Err("--tcp: there are connections of TCP in the packet model alone: add --model packet".to_owned())
+            }
+            (ModelName::Packet, None | Some(TcpName::Cubic)) => Ok(run::PACKET),
+            (ModelName::Packet, Some(TcpName::Bbr)) => Ok(run::PACKET_BBR),
+            (ModelName::Packet, Some(TcpName::Reno)) => Ok(run::PACKET_RENO),
         }
     }
 }
@@ -119,6 +135,7 @@ fn run(args: &RunArgs) -> Result<bool, String> {
     if args.quick && experiment.quick.is_none() {
         eprintln!("{}: there is no table [quick]: the experiment runs as a whole", args.experiment.display());
     }
+    let model = args.model()?;
     if args.trace.is_some() && args.model != ModelName::Packet {
         return Err("--trace: there are windows and queues in the packet model alone: add --model packet".to_owned());
     }
@@ -128,7 +145,6 @@ fn run(args: &RunArgs) -> Result<bool, String> {
         run::check(planned).map_err(|error| format!("{}: strategies: {error}", args.experiment.display()))?;
     }
     let mut ledger = Ledger::open(args.output.as_deref()).map_err(text)?;
-    let model = args.model.model();
     if !args.force {
         let mut ahead = Vec::new();
         for planned in &ours {
@@ -151,7 +167,7 @@ fn run(args: &RunArgs) -> Result<bool, String> {
         eprintln!("{number} {}: at best {:.1} s", name(planned), planned.ideal_seconds);
         let simulated = match &args.trace {
             None => run::simulate(planned, model).map_err(text)?,
-            Some(dir) => traced(planned, args, &dir.join(format!("{}", i + 1)))?,
+            Some(dir) => traced(planned, args, model, &dir.join(format!("{}", i + 1)))?,
         };
         say_result(&simulated);
         ledger.add(&simulated.record).map_err(text)?;
@@ -162,7 +178,7 @@ fn run(args: &RunArgs) -> Result<bool, String> {
 }
 
 /// Runs it, and writes `PLACE-connections.tr` and `PLACE-queues.tr`.
-fn traced(planned: &Planned, args: &RunArgs, place: &Path) -> Result<Simulated, String> {
+fn traced(planned: &Planned, args: &RunArgs, model: Model, place: &Path) -> Result<Simulated, String> {
     let file = |what: &str| {
         let path = PathBuf::from(format!("{}-{what}.tr", place.display()));
         let parent = path.parent().map_or(Ok(()), std::fs::create_dir_all);
@@ -171,7 +187,7 @@ fn traced(planned: &Planned, args: &RunArgs, place: &Path) -> Result<Simulated, 
     };
     let every = Duration::from_millis(args.trace_every);
     let mut trace = NsTrace::new(&planned.scenario.topology, every, file("connections")?, file("queues")?);
-    let simulated = run::simulate_traced(planned, args.model.model(), Some(&mut trace)).map_err(text)?;
+    let simulated = run::simulate_traced(planned, model, Some(&mut trace)).map_err(text)?;
     trace.finish().map_err(|error| format!("{}: {error}: the trace is not whole", place.display()))?;
     Ok(simulated)
 }

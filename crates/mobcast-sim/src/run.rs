@@ -27,7 +27,7 @@ use thiserror::Error;
 
 use crate::experiment::{Experiment, Outcome};
 use crate::network::{Model, Traffic, WanPackets};
-use crate::packet::tcp::TcpSettings;
+use crate::packet::tcp::{Control, TcpSettings};
 use imports::Imports;
 use ns_trace::NsTrace;
 
@@ -41,12 +41,18 @@ const WINDOW_SEGMENTS: u32 = 2_762;
 
 /// The packet model as experiments use it: TCP as Linux has it.
 pub const PACKET: Model = Model::Packet(TcpSettings::linux(WINDOW_SEGMENTS));
+/// The same with BBR in place of CUBIC.
+pub const PACKET_BBR: Model = Model::Packet(TcpSettings::bbr(WINDOW_SEGMENTS));
+/// The same with Reno as in ns-2.
+pub const PACKET_RENO: Model = Model::Packet(TcpSettings::ns2(WINDOW_SEGMENTS));
 
 /// A model's name in lines of results.
 pub fn instrument(model: Model) -> &'static str {
     match model {
         Model::Fluid => "sim-fluid",
-        Model::Packet(_) => "sim-packet",
+        Model::Packet(TcpSettings { control: Control::Cubic, .. }) => "sim-packet",
+        Model::Packet(TcpSettings { control: Control::Bbr, .. }) => "sim-packet-bbr",
+        Model::Packet(TcpSettings { control: Control::Ns2Reno, .. }) => "sim-packet-reno",
     }
 }
 

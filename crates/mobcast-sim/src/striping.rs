@@ -27,6 +27,7 @@ impl Dumbbell {
         let tcp = match experiment.tcp {
             StripingTcp::Ns2Reno => TcpSettings::ns2(experiment.window_packets),
             StripingTcp::Cubic => TcpSettings::linux(experiment.window_packets),
+            StripingTcp::Bbr => TcpSettings::bbr(experiment.window_packets),
         };
         let mut engine = Engine::new(tcp, sizes);
         let queue = Limit::Packets(case.queue_packets);

@@ -120,6 +120,8 @@ fn the_help_names_every_flag() {
               --model <MODEL>     How connections share the network: as liquids, or as TCP does, packet by
                                   packet (which takes longer) [default: fluid] [possible values: fluid,
                                   packet]
+              --tcp <TCP>         How TCP behaves in the packet model: CUBIC as in Linux, an approximation
+                                  of BBR, or Reno as in ns-2 [possible values: cubic, bbr, reno]
               --trace <DIR>       Directory for a trace of each run (packet model): windows and queues over
                                   time, as ns-2 writes them
               --trace-every <MS>  Milliseconds of virtual time between two looks of the trace [default: 100]

@@ -9,10 +9,10 @@ use mobcast_proto::strategy::STRATEGIES;
 use mobcast_sim::experiment::Experiment;
 use mobcast_sim::faults;
 use mobcast_sim::network::Model;
-use mobcast_sim::run::{PACKET, instrument};
+use mobcast_sim::run::{PACKET, PACKET_BBR, PACKET_RENO, instrument};
 use mobcast_topology::{Scenario, preset};
 
-const MODELS: [Model; 2] = [Model::Fluid, PACKET];
+const MODELS: [Model; 4] = [Model::Fluid, PACKET, PACKET_BBR, PACKET_RENO];
 
 fn hash(strategy: &str, model: Model, seed: u64) -> u64 {
     let mut experiment = Experiment::new(Scenario::steady(preset::m2_fast(4)), 20_000_000, seed);
@@ -48,6 +48,8 @@ fn a_seed_is_the_same_run_in_every_build() {
     expect![[r#"
         mob sim-fluid: e5b54fbdbb8ada5f
         mob sim-packet: c8353edbc9ca3b14
+        mob sim-packet-bbr: 06a24c73bbe308a3
+        mob sim-packet-reno: c01a0e19f6db34fe
         faults 7: 1921e3baf2961b42
     "#]]
     .assert_eq(&hashes);

@@ -54,7 +54,7 @@ pub struct RunRecord {
 pub struct Case {
     /// Name of the experiment.
     pub experiment: String,
-    /// `lab`, `sim-fluid` or `sim-packet`.
+    /// `lab`, `sim-fluid`, `sim-packet`, or the latter with the name of another TCP than CUBIC.
     pub instrument: String,
     /// Name of the topology.
     pub topology: String,

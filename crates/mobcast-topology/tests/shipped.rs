@@ -116,6 +116,7 @@ fn every_experiment_with_stripes_can_be_read() {
     let expected = [
         ("striping-1", 1),
         ("striping-3", 2),
+        ("striping-bbr", 144),
         ("striping-cubic", 144),
         ("striping-nodes", 1_050),
         ("striping-queue", 160),

@@ -61,7 +61,8 @@ mod tests {
 
     #[test]
     fn free_memory_is_read_as_linux_tells_it() {
-        let told = "MemTotal:       24641608 kB\nMemFree:         1000 kB\nMemAvailable:   23000000 kB\nBuffers: 1 kB\n";
+        let told =
+            "MemTotal:       24641608 kB\nMemFree:         1000 kB\nMemAvailable:   23000000 kB\nBuffers: 1 kB\n";
         assert_eq!(available(told), Some(23_000_000 << 10));
         assert_eq!(available("MemTotal: 1 kB\n"), None);
     }

@@ -4,9 +4,11 @@
 //! | module | sender |
 //! |---|---|
 //! | [`ns2`] | Reno as in ns-2 2.1b8, without selective acknowledgements |
-//! | [`sack`] | what systems do today: selective acknowledgements, loss found by time, probes of the tail, CUBIC |
-//! | [`cubic`] | the window of the latter |
+//! | [`sack`] | what systems do today: selective acknowledgements, loss found by time, probes of the tail |
+//! | [`congestion`] | what the latter may send: [`cubic`] or [`bbr`] |
 
+pub mod bbr;
+pub mod congestion;
 pub mod cubic;
 pub mod ns2;
 pub mod sack;
@@ -23,6 +25,8 @@ pub enum Control {
     Ns2Reno,
     /// CUBIC with selective acknowledgements.
     Cubic,
+    /// BBR, approximated, with selective acknowledgements.
+    Bbr,
 }
 
 /// How connections behave.
@@ -53,6 +57,11 @@ impl TcpSettings {
             timeout_max_ns: 64_000_000_000,
             delayed_ack_ns: None,
         }
+    }
+
+    /// As Linux has them where BBR is chosen, with a receive buffer for `window_max` segments.
+    pub const fn bbr(window_max: u32) -> TcpSettings {
+        TcpSettings { control: Control::Bbr, ..TcpSettings::linux(window_max) }
     }
 
     /// As Linux has them, with a receive buffer for `window_max` segments.
@@ -104,7 +113,7 @@ impl Sender {
     pub fn new(settings: TcpSettings) -> Sender {
         match settings.control {
             Control::Ns2Reno => Sender::Ns2(Ns2Sender::new(settings)),
-            Control::Cubic => Sender::Sack(Box::new(SackSender::new(settings))),
+            Control::Cubic | Control::Bbr => Sender::Sack(Box::new(SackSender::new(settings))),
         }
     }
 

@@ -49,6 +49,8 @@ pub enum StripingTcp {
     Ns2Reno,
     /// CUBIC with selective acknowledgements, as in Linux.
     Cubic,
+    /// BBR, approximated, with selective acknowledgements.
+    Bbr,
 }
 
 /// One run.

@@ -103,3 +103,40 @@ fn cubic_connections_share_a_line_and_all_arrives() {
     assert!(ends.iter().all(|end| (3.0..14.0).contains(end)), "{ends:?}");
     assert!(engine.counters(forward).dropped > 0);
 }
+
+/// Seconds for 30,000 segments over a line that loses one packet of a hundred.
+fn seconds_with_loss(tcp: TcpSettings) -> f64 {
+    let mut engine = Engine::new(tcp, SIZES);
+    let clean = PortSettings::new(Some(1_000_000), 50 * MS).with_limit(Limit::Packets(100));
+    let forward = engine.add_port(PortSettings { loss_per_million: 10_000, seed: 7, ..clean });
+    let back = engine.add_port(clean);
+    let connection = engine.open(&[forward], &[back], 30_000);
+    assert!(engine.run(u64::MAX));
+    engine.done_at_ns(connection).expect("it is done") as f64 / 1e9
+}
+
+#[test]
+fn bbr_does_not_take_losses_by_chance_for_a_full_line_and_cubic_does() {
+    let (bbr, cubic) = (seconds_with_loss(TcpSettings::bbr(4_000)), seconds_with_loss(TcpSettings::linux(4_000)));
+    println!("{bbr:.1} s with BBR, {cubic:.1} s with CUBIC, 30 s at best");
+    assert!(bbr < 34.0, "{bbr}");
+    assert!(cubic > 2.0 * bbr, "{cubic}");
+}
+
+#[test]
+fn bbr_keeps_a_queue_short_that_cubic_fills() {
+    let longest = |tcp| {
+        let (mut engine, forward, back) = line(Limit::Packets(100), tcp);
+        engine.open(&[forward], &[back], 30_000);
+        let mut longest = 0;
+        // From the end of the start on.
+        for step in 20..250 {
+            engine.run(step * 100 * MS);
+            longest = longest.max(engine.queue(forward).0);
+        }
+        (longest, engine.counters(forward).dropped)
+    };
+    let (bbr, cubic) = (longest(TcpSettings::bbr(4_000)), longest(TcpSettings::linux(4_000)));
+    println!("longest queue and drops: {bbr:?} with BBR, {cubic:?} with CUBIC");
+    assert!(bbr.0 < cubic.0 / 2 && cubic.0 >= 95, "{bbr:?} {cubic:?}");
+}

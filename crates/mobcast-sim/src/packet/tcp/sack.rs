@@ -1,13 +1,14 @@
 //! A sender as systems have it today: selective acknowledgements (RFC 2018), losses found by what was sent later and has arrived
 //! (RACK, RFC 8985; paths here never reorder, so that one segment is enough), a probe when the tail stays unacknowledged
-//! (the same, section 7), timeouts of RFC 6298 whose variation counts for at least 200 ms as in Linux, and the window of CUBIC.
+//! (the same, section 7), timeouts of RFC 6298 whose variation counts for at least 200 ms as in Linux, and the window of CUBIC or BBR.
 //!
 //! Unlike RFC 8985, a probe always is the last segment again, a loss that it mends costs no window, and an acknowledgement of a
 //! segment that was sent twice is taken for the second one's.
 
 use std::collections::VecDeque;
 
-use super::cubic::Cubic;
+use super::bbr::Stamp;
+use super::congestion::{Congestion, Delivery};
 use super::{Ack, SenderCounters, TcpSettings};
 
 /// The least that is added to the smoothed round-trip time.
@@ -32,6 +33,7 @@ struct Outstanding {
     state: State,
     /// Transmissions; after more than one it cannot be timed.
     sends: u32,
+    stamp: Stamp,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,7 +60,11 @@ pub struct SackSender {
     lost: VecDeque<u32>,
     /// Losses before this segment are of one congestion.
     recover: Option<u32>,
-    cubic: Cubic,
+    congestion: Congestion,
+    /// When the next segment may leave, if segments leave one by one.
+    next_at_ns: u64,
+    /// Whether it waits for that.
+    paced: bool,
     /// Whether the window was what held it back.
     window_bound: bool,
     srtt_ns: Option<u64>,
@@ -83,7 +89,9 @@ impl SackSender {
             in_flight: 0,
             lost: VecDeque::new(),
             recover: None,
-            cubic: Cubic::new(settings.window_first),
+            congestion: Congestion::new(settings),
+            next_at_ns: 0,
+            paced: false,
             window_bound: false,
             srtt_ns: None,
             rttvar_ns: 0,
@@ -116,12 +124,14 @@ impl SackSender {
 
     /// The congestion window in segments.
     pub fn window(&self) -> f64 {
-        self.cubic.window()
+        self.congestion.window()
     }
 
     /// When [`SackSender::handle_timeout`] wants to be called.
     pub fn deadline_ns(&self) -> Option<u64> {
-        self.timer.map(|(at_ns, _)| at_ns)
+        let timer = self.timer.map(|(at_ns, _)| at_ns);
+        let paced = self.paced.then_some(self.next_at_ns);
+        timer.into_iter().chain(paced).min()
     }
 
     /// What it has done.
@@ -140,18 +150,33 @@ impl SackSender {
             self.lost.pop_front();
         }
         let new = self.next() < self.supplied && (self.segments.len() as u32) < self.settings.window_max;
+        self.paced = false;
         if self.lost.is_empty() && !new {
             self.window_bound = false;
+            self.congestion.note_idle(self.in_flight);
             return None;
         }
-        if f64::from(self.in_flight) + 1.0 > self.cubic.window().max(1.0) {
+        if f64::from(self.in_flight) + 1.0 > self.congestion.window().max(1.0) {
             self.window_bound = true;
             return None;
+        }
+        if let Some(gap_ns) = self.congestion.gap_ns() {
+            if now_ns < self.next_at_ns {
+                self.paced = true;
+                return None;
+            }
+            self.next_at_ns = now_ns + gap_ns;
         }
         let segment = match self.lost.pop_front() {
             Some(segment) => segment,
             None => {
-                self.segments.push_back(Outstanding { order: 0, sent_at_ns: 0, state: State::Lost, sends: 0 });
+                self.segments.push_back(Outstanding {
+                    order: 0,
+                    sent_at_ns: 0,
+                    state: State::Lost,
+                    sends: 0,
+                    stamp: Stamp::default(),
+                });
                 self.next() - 1
             }
         };
@@ -162,13 +187,14 @@ impl SackSender {
     fn transmit(&mut self, now_ns: u64, segment: u32) {
         let order = self.sent_total;
         self.sent_total += 1;
+        let stamp = self.congestion.stamp(now_ns, self.in_flight);
         self.transmissions.push_back((order, segment));
         let outstanding = &mut self.segments[(segment - self.acknowledged) as usize];
         if outstanding.state != State::InFlight {
             self.in_flight += 1;
         }
         let sends = outstanding.sends + 1;
-        *outstanding = Outstanding { order, sent_at_ns: now_ns, state: State::InFlight, sends };
+        *outstanding = Outstanding { order, sent_at_ns: now_ns, state: State::InFlight, sends, stamp };
         self.counters.sent += 1;
         self.counters.resent += u64::from(sends > 1);
         if !matches!(self.timer, Some((_, Timer::Timeout))) {
@@ -178,10 +204,12 @@ impl SackSender {
 
     /// An acknowledgement has arrived.
     pub fn handle_ack(&mut self, now_ns: u64, ack: Ack) {
-        let (mut delivered, mut rtt_ns) = (0, None);
+        let (mut delivered, mut rtt_ns, mut stamp) = (0, None, Stamp::default());
         let cumulative = self.acknowledged..ack.expected.min(self.next());
         for segment in cumulative.chain([ack.segment]) {
-            self.deliver(now_ns, segment, &mut delivered, &mut rtt_ns);
+            if let Some(remembered) = self.deliver(now_ns, segment, &mut delivered, &mut rtt_ns) {
+                stamp = remembered;
+            }
         }
         while self.acknowledged < ack.expected && self.segments.pop_front().is_some() {
             self.acknowledged += 1;
@@ -192,8 +220,9 @@ impl SackSender {
         self.backoff = 0;
         if let Some(rtt_ns) = rtt_ns {
             self.measure(rtt_ns);
-            self.cubic.handle_rtt(rtt_ns, self.acknowledged, self.next());
         }
+        let delivery = Delivery { count: delivered, stamp, rtt_ns, in_flight: self.in_flight };
+        self.congestion.deliver(now_ns, delivery, self.acknowledged, self.next());
         let lost = self.find_lost();
         if self.recover.is_some_and(|recover| self.acknowledged >= recover) {
             self.recover = None;
@@ -202,11 +231,11 @@ impl SackSender {
             (None, true) => {
                 self.counters.fast_retransmits += 1;
                 self.recover = Some(self.next());
-                self.cubic.lose();
+                self.congestion.lose();
             }
             // After a timeout the window opens while what was lost goes out again.
             (None, false) if self.window_bound => self.open(now_ns, delivered),
-            (Some(_), _) if self.cubic.in_slow_start() => self.open(now_ns, delivered),
+            (Some(_), _) if self.congestion.in_slow_start() => self.open(now_ns, delivered),
             _ => {}
         }
         self.timer = None;
@@ -216,7 +245,7 @@ impl SackSender {
     }
 
     fn open(&mut self, now_ns: u64, delivered: u32) {
-        self.cubic.open(now_ns, delivered, self.srtt_ns.unwrap_or(0));
+        self.congestion.open(now_ns, delivered, self.srtt_ns.unwrap_or(0));
     }
 
     /// Time has passed without an acknowledgement.
@@ -239,7 +268,7 @@ impl SackSender {
                 }
                 self.in_flight = 0;
                 self.transmissions.clear();
-                self.cubic.start_over(self.backoff == 1);
+                self.congestion.start_over(self.backoff == 1);
                 self.recover = Some(self.next());
                 self.timer = Some((now_ns + self.timeout_ns(), Timer::Timeout));
             }
@@ -256,11 +285,12 @@ impl SackSender {
         place.and_then(|place| self.segments.get(place as usize)).is_some_and(|it| it.state == state)
     }
 
-    fn deliver(&mut self, now_ns: u64, segment: u32, delivered: &mut u32, rtt_ns: &mut Option<u64>) {
-        let Some(place) = segment.checked_sub(self.acknowledged) else { return };
-        let Some(outstanding) = self.segments.get_mut(place as usize) else { return };
+    /// Counts a segment that has arrived, and returns what it remembered; none if that was known.
+    fn deliver(&mut self, now_ns: u64, segment: u32, delivered: &mut u32, rtt_ns: &mut Option<u64>) -> Option<Stamp> {
+        let place = segment.checked_sub(self.acknowledged)?;
+        let outstanding = self.segments.get_mut(place as usize)?;
         if outstanding.state == State::Delivered {
-            return;
+            return None;
         }
         if outstanding.state == State::InFlight {
             self.in_flight -= 1;
@@ -271,6 +301,7 @@ impl SackSender {
         if outstanding.sends == 1 {
             *rtt_ns = Some(now_ns - outstanding.sent_at_ns);
         }
+        Some(outstanding.stamp)
     }
 
     /// Everything that was sent before what has arrived, and has not arrived, is lost; whether there was something.
