@@ -231,6 +231,8 @@ impl Node {
     pub fn check_invariants(&self) {
         assert!(self.links.len() <= crate::limits::LINKS_MAX + links::LINKS_SPARE, "{} links", self.links.len());
         self.broadcasts.values().for_each(Broadcast::check_invariants);
+        self.uploads.check_invariants();
+        self.check_slots();
         if let Some(coordinator) = &self.coordinator {
             coordinator.check_invariants(|link| self.links.contains_key(&link));
         }

@@ -46,11 +46,11 @@ fn a_seed_is_the_same_run_in_every_build() {
     let faults = faults::run(7).expect("it holds").trace_hash;
     writeln!(hashes, "faults 7: {faults:016x}").expect("a string takes it");
     expect![[r#"
-        mob sim-fluid: e5b54fbdbb8ada5f
-        mob sim-packet: c8353edbc9ca3b14
-        mob sim-packet-bbr: 06a24c73bbe308a3
-        mob sim-packet-reno: c01a0e19f6db34fe
-        faults 7: 1921e3baf2961b42
+        mob sim-fluid: 73105712159ffc48
+        mob sim-packet: 14eb829b9e53d23d
+        mob sim-packet-bbr: 58258704a18364c5
+        mob sim-packet-reno: da539966ddae9f1b
+        faults 7: b9eba050b9de6150
     "#]]
     .assert_eq(&hashes);
 }

@@ -3,7 +3,14 @@
 
 use mobcast_proto::{Duration, Time};
 use mobcast_sim::experiment::{Experiment, Outcome, Step};
+use mobcast_sim::network::{Network, NodeIndex, Settings as NetworkSettings};
+use mobcast_sim::world::mischief::Mischief;
+use mobcast_sim::world::{Settings, World};
 use mobcast_topology::{Cluster, ClusterIndex, Scenario, Topology, WanLink, optimum};
+
+mod support;
+
+use support::descriptor;
 
 const KB: u64 = 1_000;
 
@@ -71,4 +78,23 @@ fn members_whose_assignments_are_late_do_not_import_what_newcomers_import() {
     println!("WAN copies {:.3?}", outcome.wan_copies);
     assert_eq!(outcome.stuck, None);
     assert!(outcome.wan_copies[1] <= 1.02, "{:?}", outcome.wan_copies);
+}
+
+#[test]
+fn who_says_that_it_holds_everything_stops_imports_for_a_while_and_not_longer() {
+    // The last member of B says that all slots are its own, by the newest of assignments, and imports nothing.
+    let network =
+        Network::new(&one_link(4, 1_000 * KB), NetworkSettings { report_drained: true, ..Default::default() });
+    let mut world = World::new(network, Settings { check_every: 100, ..Settings::default() });
+    for cluster in [0, 0, 1, 1, 1, 1] {
+        world.start_machine(ClusterIndex(cluster), Some(format!("c{cluster}")));
+    }
+    world.machines[5].malicious = Some(Mischief::FalseHave);
+    let id = world.broadcast(NodeIndex(0), descriptor(20_000 * KB, 64 << 10), None);
+    let done = |world: &World| (0..5).all(|i: usize| world.machines[i].seen.complete.contains_key(&id));
+    while !done(&world) {
+        assert!(world.network.now() < Time(50_000_000_000), "20 s for the object, and 20 s for the lie");
+        world.step().expect("timers never end");
+    }
+    println!("complete at {:?}", world.network.now());
 }

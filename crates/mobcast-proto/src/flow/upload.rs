@@ -43,6 +43,15 @@ struct Queue {
     served: u64,
 }
 
+/// Parts of a piece that the driver holds for a link.
+#[derive(Clone)]
+struct Sending {
+    link: LinkId,
+    parts: usize,
+    /// When it was given the last one.
+    since: Time,
+}
+
 /// A piece of a broadcast.
 type Piece = (BroadcastId, PieceIndex);
 
@@ -64,8 +73,8 @@ pub struct Uploads {
     queues: BTreeMap<LinkId, Queue>,
     /// Links that something waits for and that may take more: those to look at, of many.
     open: BTreeSet<LinkId>,
-    /// To which local links the driver is sending parts of each piece, and since when.
-    sending: BTreeMap<Piece, Vec<(LinkId, Time)>>,
+    /// To which local links the driver is sending each piece.
+    sending: BTreeMap<Piece, Vec<Sending>>,
 }
 
 impl Uploads {
@@ -139,7 +148,11 @@ impl Uploads {
         queue.in_driver.push_back(piece);
         queue.served += 1;
         if !queue.wan {
-            self.sending.entry(piece).or_default().push((link, now));
+            let sending = self.sending.entry(piece).or_default();
+            match sending.iter_mut().find(|sending| sending.link == link) {
+                Some(sending) => (sending.parts, sending.since) = (sending.parts + 1, now),
+                None => sending.push(Sending { link, parts: 1, since: now }),
+            }
         }
         self.review(link);
         Some((link, upload))
@@ -150,7 +163,7 @@ impl Uploads {
         let queue = &self.queues[&link];
         let sent_to = |upload: &Upload| {
             let sending = self.sending.get(&(upload.broadcast, upload.piece)).map_or(&[][..], Vec::as_slice);
-            sending.iter().filter(|(other, since)| *other != link && now.since(*since) < SAME_FOR).count()
+            sending.iter().filter(|other| other.link != link && now.since(other.since) < SAME_FOR).count()
         };
         let mut looked_at = queue.waiting.iter().take(LOOKED_AT);
         looked_at.position(|upload| queue.wan || sent_to(upload) < SAME_AT_ONCE)
@@ -158,12 +171,22 @@ impl Uploads {
 
     fn left_driver(&mut self, piece: Piece, link: LinkId) {
         let Some(sending) = self.sending.get_mut(&piece) else { return };
-        if let Some(place) = sending.iter().position(|(to, _)| *to == link) {
-            sending.remove(place);
-        }
+        sending.iter_mut().filter(|sending| sending.link == link).for_each(|sending| sending.parts -= 1);
+        sending.retain(|sending| sending.parts > 0);
         if sending.is_empty() {
             self.sending.remove(&piece);
         }
+    }
+
+    /// # Panics
+    /// If the books do not add up: that is a bug.
+    pub(crate) fn check_invariants(&self) {
+        for (link, queue) in &self.queues {
+            assert_eq!(self.open.contains(link), queue.is_open(), "{link} is looked at for nothing, or not at all");
+        }
+        let held = self.queues.values().filter(|queue| !queue.wan).map(|queue| queue.in_driver.len()).sum::<usize>();
+        let sending = self.sending.values().flatten().map(|sending| sending.parts).sum::<usize>();
+        assert_eq!(held, sending, "parts in the driver are counted wrongly");
     }
 
     fn review(&mut self, link: LinkId) {
@@ -177,6 +200,9 @@ impl Uploads {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     fn upload(piece: u32) -> Upload {
@@ -270,6 +296,53 @@ mod tests {
         assert_eq!(uploads.waiting_bytes(LinkId(1)), 5);
         assert_eq!(order(&mut uploads), [1, 1]);
         assert_eq!((uploads.waiting_bytes(LinkId(1)), uploads.waiting_bytes(LinkId(2))), (3, 0));
+    }
+
+    /// The link that is next, looked for among all, as the rules say it.
+    fn next_by_the_rules(
+        uploads: &Uploads,
+        now: Time,
+        given: &BTreeMap<(LinkId, PieceIndex), Time>,
+    ) -> Option<(LinkId, PieceIndex)> {
+        let busy = |link: LinkId, piece: PieceIndex| {
+            let others = uploads.queues.iter().filter(|(other, queue)| {
+                let holds = queue.in_driver.iter().any(|&(_, p)| p == piece);
+                **other != link && !queue.wan && holds && now.since(given[&(**other, piece)]) < SAME_FOR
+            });
+            others.count() >= SAME_AT_ONCE
+        };
+        let next =
+            uploads.queues.iter().filter(|(_, queue)| queue.in_driver.len() < PER_LINK).filter_map(|(&link, queue)| {
+                let free = |upload: &&Upload| queue.wan || !busy(link, upload.piece);
+                let piece = queue.waiting.iter().take(LOOKED_AT).find(free)?.piece;
+                Some((!queue.wan, queue.in_driver.len(), queue.has(), link, piece))
+            });
+        next.min().map(|(.., link, piece)| (link, piece))
+    }
+
+    proptest! {
+        #[test]
+        fn the_next_is_who_the_rules_say(steps in vec((0..8_u8, 0..6_u32, 0..5_u32, 0..400_u64), 1..200)) {
+            let mut uploads = Uploads::default();
+            (0..6).for_each(|link| uploads.add_link(LinkId(link), link == 5));
+            let (mut now, mut given) = (Time::ZERO, BTreeMap::new());
+            for (what, link, piece, wait) in steps {
+                now += Duration::from_millis(wait);
+                match what {
+                    0..=2 => assert!(uploads.add(LinkId(link), upload(piece), piece)),
+                    3..=4 => uploads.handle_sent(LinkId(link)),
+                    5 => uploads.cancel(LinkId(link), BroadcastId::default(), PieceIndex(piece)),
+                    6 if piece == 0 => uploads.add_link(LinkId(link), link == 5),
+                    _ => {
+                        let expected = next_by_the_rules(&uploads, now, &given);
+                        let next = uploads.poll(now).map(|(link, upload)| (link, upload.piece));
+                        prop_assert_eq!(next, expected);
+                        given.extend(next.map(|next| (next, now)));
+                    }
+                }
+                uploads.check_invariants();
+            }
+        }
     }
 
     #[test]

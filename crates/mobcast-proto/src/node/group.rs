@@ -99,6 +99,9 @@ impl Node {
                 self.dial_successors();
             }
         }
+        if self.membership.slots_review_at.is_some_and(|at| at <= now) {
+            self.review_slots();
+        }
         if self.membership.takeover_at.is_some_and(|at| at <= now) {
             self.membership.takeover_at = None;
             self.take_over();
@@ -196,13 +199,7 @@ impl Node {
                 self.uploads.add_link(link, wan);
             }
         }
-        self.membership.slots = self.own_slots();
-        self.place_in_swarms();
-        let gained =
-            self.assignment().is_some_and(|now| old.as_ref().is_none_or(|old| !old.slots.includes(&now.slots)));
-        if gained {
-            self.member_links().into_iter().for_each(|link| self.tell_holding(link));
-        }
+        self.slots_assigned();
         self.part_from(&old.map(|old| old.local_peers).unwrap_or_default());
         self.ensure_links();
         if new_parent != old_parent

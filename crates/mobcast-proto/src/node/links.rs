@@ -211,9 +211,6 @@ impl Node {
 
     fn forget_link(&mut self, link: LinkId) {
         self.uploads.remove_link(link);
-        if self.membership.holdings.remove(&link).is_some() {
-            self.review_slots();
-        }
         let now = self.now;
         let ids: Vec<BroadcastId> = self.broadcasts.keys().copied().collect();
         for id in ids {

@@ -40,8 +40,11 @@ pub(super) struct Membership {
     pub(super) assignment: Option<Assignment>,
     /// The authority's signature over the assignment.
     pub(super) assignment_signature: Signature,
-    /// What local peers say that they hold.
-    pub(super) holdings: BTreeMap<LinkId, Holding>,
+    /// What members of the same cluster say that they hold, by newer assignments than this node's.
+    pub(super) holdings: BTreeMap<NodeId, Holding>,
+    /// When the slots are compared with that, and when they were last.
+    pub(super) slots_review_at: Option<Time>,
+    pub(super) slots_reviewed: Option<Time>,
     /// The slots that this node imports: those of its assignment without what a peer holds by a newer one.
     pub(super) slots: SlotSet,
     /// When it asked to be admitted last.
@@ -98,7 +101,10 @@ impl Membership {
     }
 
     pub(super) fn timeout(&self) -> Option<Time> {
-        [self.retry.map(|(at, _)| at), self.reports_at, self.takeover_at].into_iter().flatten().min()
+        [self.retry.map(|(at, _)| at), self.reports_at, self.takeover_at, self.slots_review_at]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// At a coordinator, the authority's signature over its own assignment.

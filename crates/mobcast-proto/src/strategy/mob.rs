@@ -50,6 +50,8 @@ pub struct Mob {
     todo: HaveSet,
     /// Pieces that this node is to import although they are not in its slots.
     stolen: HaveSet,
+    /// Pieces of others' slots that this node has stolen, and given to somebody else.
+    passed_on: HaveSet,
     /// Pieces of its slots that a local peer imports: it was given them, or had asked for them before the share changed
     /// hands.
     given: BTreeMap<PieceIndex, LinkId>,
@@ -70,7 +72,7 @@ pub struct Mob {
     /// what they have.
     mute: BTreeMap<LinkId, Time>,
     stealing: Option<(LinkId, Time)>,
-    /// When it was given something last.
+    /// When it took over pieces last that are not in its slots.
     stole_at: Time,
     backlog_told: Option<(u32, u64)>,
     last_news: Time,
@@ -110,6 +112,7 @@ impl Strategy for Mob {
                 if swarm.is_missing(piece) && !self.is_at_hand(swarm, piece) {
                     self.given.remove(&piece);
                     self.stolen.insert(piece);
+                    self.stole_at = swarm.now();
                 }
                 self.consider(swarm, piece);
                 self.fill_all(swarm);
@@ -212,6 +215,11 @@ impl Mob {
         let back: Vec<PieceIndex> = self.given.iter().filter(|&(_, &p)| p == peer).map(|(&piece, _)| piece).collect();
         for piece in back {
             self.given.remove(&piece);
+            // What was stolen and passed on comes back: whose slot it is in still counts on this node.
+            if self.passed_on.remove(piece) {
+                self.stolen.insert(piece);
+                self.stole_at = swarm.now();
+            }
         }
         // Whatever was asked of the lost peer, or given to it, may be this node's to import again.
         (0..swarm.known()).for_each(|piece| self.consider(swarm, PieceIndex(piece)));
@@ -515,5 +523,30 @@ mod tests {
         let message = StrategyMessage::Grant { pieces };
         mob.handle(StrategyEvent::Message { peer: LinkId(1), message: &message }, &mut swarm);
         assert!(mob.stolen.is_empty() && mob.todo.is_empty(), "it has not asked for any");
+    }
+
+    #[test]
+    fn what_was_stolen_and_passed_on_comes_back_when_its_thief_is_lost_and_nothing_else_does() {
+        let mut swarm = swarm();
+        swarm.standing.slots = SlotSet::none();
+        swarm.add_peer(LinkId(2), NodeId(7), ClusterId(1));
+        let mut mob = Mob { stealing: Some((LinkId(1), swarm.now())), ..Mob::default() };
+        let run = |first: u32, count: u32| vec![Run { first: PieceIndex(first), count }];
+        let say = |mob: &mut Mob, swarm: &mut Swarm, peer: u32, message: StrategyMessage| {
+            mob.handle(StrategyEvent::Message { peer: LinkId(peer), message: &message }, swarm);
+        };
+        say(&mut mob, &mut swarm, 1, StrategyMessage::Grant { pieces: run(3, 1) });
+        assert!(mob.todo.contains(PieceIndex(3)), "it was stolen");
+        let steal = || StrategyMessage::Steal { rate_bytes_per_s: 1_000, pieces_max: 8 };
+        say(&mut mob, &mut swarm, 2, steal());
+        assert!(mob.todo.contains(PieceIndex(3)), "nobody has had the time to announce it");
+        swarm.set_now(swarm.now() + Duration::from_secs(1));
+        say(&mut mob, &mut swarm, 2, steal());
+        assert!(!mob.todo.contains(PieceIndex(3)), "who can obtain it may have it");
+        // Another piece, which is not this node's, is imported by the same peer.
+        say(&mut mob, &mut swarm, 2, StrategyMessage::Importing { pieces: run(5, 1) });
+        swarm.remove_peer(LinkId(2));
+        mob.handle(StrategyEvent::PeerDown(LinkId(2)), &mut swarm);
+        assert_eq!(mob.todo.iter().collect::<Vec<_>>(), [PieceIndex(3)]);
     }
 }

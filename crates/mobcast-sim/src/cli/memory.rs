@@ -11,8 +11,10 @@ const GIB: f64 = (1_u64 << 30) as f64;
 const MEMORY: &str = "/proc/meminfo";
 /// What the processes of this container may take, and take (cgroup v2).
 const GROUP: [&str; 2] = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"];
+/// Of which files that were read make a part, which is given back.
+const GROUP_DETAILS: &str = "/sys/fs/cgroup/memory.stat";
 
-/// Says which of the runs would not fit.
+/// Whether the greatest of the runs fits.
 ///
 /// # Errors
 /// If one does not fit into what is free: what it needs, and what would need less.
@@ -39,13 +41,18 @@ fn fits(needed: u64, free: u64, name: &str) -> Result<(), String> {
 fn free_bytes() -> Option<u64> {
     let free = available(&fs::read_to_string(MEMORY).ok()?)?;
     let [max, current] = GROUP.map(|file| fs::read_to_string(file).ok()?.trim().parse::<u64>().ok());
-    let left = max.zip(current).map(|(max, current)| max.saturating_sub(current));
+    let given_back = fs::read_to_string(GROUP_DETAILS).ok().and_then(|stat| inactive_file(&stat)).unwrap_or(0);
+    let left = max.zip(current).map(|(max, current)| max.saturating_sub(current.saturating_sub(given_back)));
     Some(left.map_or(free, |left| free.min(left)))
 }
 
 fn available(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+}
+
+fn inactive_file(stat: &str) -> Option<u64> {
+    stat.lines().find_map(|line| line.strip_prefix("inactive_file "))?.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -65,5 +72,6 @@ mod tests {
             "MemTotal:       24641608 kB\nMemFree:         1000 kB\nMemAvailable:   23000000 kB\nBuffers: 1 kB\n";
         assert_eq!(available(told), Some(23_000_000 << 10));
         assert_eq!(available("MemTotal: 1 kB\n"), None);
+        assert_eq!(inactive_file("anon 5\nactive_file 7\ninactive_file 9\n"), Some(9));
     }
 }

@@ -126,7 +126,9 @@ impl Mob {
         }
         for &piece in &own {
             self.todo.remove(piece);
-            self.stolen.remove(piece);
+            if self.stolen.remove(piece) {
+                self.passed_on.insert(piece);
+            }
             self.given.insert(piece, thief);
         }
         own.sort_unstable();
@@ -199,6 +201,7 @@ impl Mob {
         swarm.random.shuffle(&mut pieces);
         pieces.truncate(STUCK_PIECES);
         pieces.sort_unstable();
+        self.stole_at = swarm.now();
         for &piece in &pieces {
             self.stolen.insert(piece);
             self.given.remove(&piece);

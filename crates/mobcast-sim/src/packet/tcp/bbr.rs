@@ -3,8 +3,8 @@
 //! shortest round trip, not losses. In segments and nanoseconds.
 //!
 //! **Left out**: segments go out one by one rather than in bursts of a millisecond; there is no packet conservation in the first round
-//! after a loss (a loss costs nothing); the cycle of gains begins at the same place in every connection, where BBR draws it, and a
-//! token-bucket policer is not recognised.
+//! after a loss (a loss costs nothing); the cycle of gains begins at the same place in every connection, where BBR draws it; a rate is
+//! measured by arrivals alone, not also by departures; a token-bucket policer is not recognised.
 
 use std::collections::VecDeque;
 
@@ -58,6 +58,8 @@ pub struct Bbr {
     rtt_min_at_ns: u64,
     /// The best rate of the start, and for how many rounds it has not grown.
     full: (f64, u32),
+    /// Whether the start is over.
+    was_full: bool,
     delivered: u64,
     delivered_at_ns: u64,
     round: u64,
@@ -78,6 +80,7 @@ impl Bbr {
             rtt_min_ns: None,
             rtt_min_at_ns: 0,
             full: (0.0, 0),
+            was_full: false,
             delivered: 0,
             delivered_at_ns: 0,
             round: 0,
@@ -131,7 +134,7 @@ impl Bbr {
         if !stamp.idle || self.rate().is_none_or(|best| rate > best) {
             self.note_rate(rate);
         }
-        let stale = now_ns > self.rtt_min_at_ns + RTT_COUNTS_NS;
+        let stale = self.rtt_min_ns.is_some() && now_ns > self.rtt_min_at_ns + RTT_COUNTS_NS;
         if let Some(rtt_ns) = rtt_ns.filter(|&rtt_ns| stale || self.rtt_min_ns.is_none_or(|min| rtt_ns <= min)) {
             self.rtt_min_ns = Some(rtt_ns);
             self.rtt_min_at_ns = now_ns;
@@ -139,7 +142,8 @@ impl Bbr {
         if round_over && self.phase == Phase::Startup && !stamp.idle {
             self.look_whether_full();
         }
-        self.change_phase(now_ns, in_flight, stale);
+        // After a rest the queue is empty, and what was just measured is the shortest round trip.
+        self.change_phase(now_ns, in_flight, stale && !stamp.idle);
         self.open(count);
     }
 
@@ -176,6 +180,7 @@ impl Bbr {
         self.full = if rate >= best * FULL_GROWTH { (rate, 0) } else { (best, rounds + 1) };
         if self.full.1 >= FULL_ROUNDS {
             self.phase = Phase::Drain;
+            self.was_full = true;
         }
     }
 
@@ -189,6 +194,10 @@ impl Bbr {
             Phase::ProbeRtt { until_ns: Some(until_ns) } if now_ns >= until_ns => {
                 self.rtt_min_at_ns = now_ns;
                 self.window = self.window.max(pipe);
+                if !self.was_full {
+                    self.phase = Phase::Startup;
+                    return;
+                }
                 Phase::Cruise { step: CYCLE_FIRST, since_ns: now_ns }
             }
             Phase::ProbeRtt { .. } => self.phase,
@@ -213,10 +222,9 @@ impl Bbr {
         let count = f64::from(count);
         let gain = if matches!(self.phase, Phase::Startup | Phase::Drain) { STARTUP_GAIN } else { WINDOW_GAIN };
         let target = (gain * self.pipe()).max(WINDOW_MIN);
-        let was_full = !matches!(self.phase, Phase::Startup);
         self.window = match self.phase {
             Phase::ProbeRtt { .. } => WINDOW_MIN,
-            _ if was_full => (self.window + count).min(target),
+            _ if self.was_full => (self.window + count).min(target),
             _ if self.window < target || self.delivered < self.window_first as u64 => self.window + count,
             _ => self.window,
         };
@@ -304,6 +312,27 @@ mod tests {
         line.run(6_000 * MS);
         let rate = line.bbr.rate().expect("measured");
         assert!((rate / 1_000.0 - 1.0).abs() < 0.05, "{rate} segments a second");
+    }
+
+    #[test]
+    fn a_connection_that_begins_late_or_rests_long_still_doubles() {
+        for rest in [11_000 * MS, 60_000 * MS] {
+            let mut line = line(MS / 10);
+            line.now = rest;
+            line.run(rest + 1_000 * MS);
+            assert!(line.bbr.was_full && line.bbr.delivered > 8_000, "{} of 10,000", line.bbr.delivered);
+        }
+        // A segment every five seconds, for a minute, then as many as fit.
+        let mut line = line(MS / 10);
+        for at in (0..12).map(|i| i * 5_000 * MS) {
+            line.bbr.note_idle(0);
+            let stamp = line.bbr.stamp(at, 0);
+            line.bbr.deliver(at + 20 * MS, 1, stamp, Some(20 * MS), 0);
+            assert_eq!(line.bbr.phase, Phase::Startup);
+        }
+        line.now = 60_000 * MS;
+        let delivered = line.run(61_000 * MS);
+        assert!(delivered > 8_000, "{delivered} of 10,000");
     }
 
     #[test]

@@ -141,6 +141,7 @@ impl SackSender {
 
     /// The next segment that may leave now.
     pub fn poll(&mut self, now_ns: u64) -> Option<u32> {
+        self.paced = false;
         if std::mem::take(&mut self.probe) {
             let last = self.next() - 1;
             self.transmit(now_ns, last);
@@ -150,10 +151,11 @@ impl SackSender {
             self.lost.pop_front();
         }
         let new = self.next() < self.supplied && (self.segments.len() as u32) < self.settings.window_max;
-        self.paced = false;
         if self.lost.is_empty() && !new {
             self.window_bound = false;
-            self.congestion.note_idle(self.in_flight);
+            if self.next() == self.supplied && f64::from(self.in_flight) < self.congestion.window() {
+                self.congestion.note_idle(self.in_flight);
+            }
             return None;
         }
         if f64::from(self.in_flight) + 1.0 > self.congestion.window().max(1.0) {
