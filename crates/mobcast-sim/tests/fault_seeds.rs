@@ -138,3 +138,14 @@ fn seed_8045_who_comes_below_a_node_without_a_way_up_is_told_so() {
     let clusters = [(1, 27), (2, 59), (1, 18), (1, 58), (2, 29)];
     holds(plan(8045, &clusters, &links), &[object(0, 0, 1, 32)], &faults);
 }
+
+#[test]
+fn seed_204965_what_only_a_disk_that_stands_still_would_get_may_be_given_up() {
+    let faults = [
+        (7, Fault::Pause(16, Duration::from_millis(658))),
+        (124, Fault::StallDisk(12, Duration::from_millis(20_700))),
+        (301, Fault::Stop(0, Stop::Reset)),
+    ];
+    let summary = holds(plan(204_965, &[(18, 22)], &[]), &[object(0, 0, 4_321_732, 32)], &faults);
+    assert_eq!(summary.gave_up, 16);
+}

@@ -48,12 +48,19 @@ impl Plan {
     fn are_severed(&self, a: u32, b: u32) -> bool {
         if a == b {
             // A machine that stands still for long finds that its own time has passed.
-            return self.are_severed_by(self.silences(a, a));
+            return Self::are_beyond_bearing(self.silences(a, a));
         }
-        self.are_severed_by(self.silences(a, b))
+        Self::are_beyond_bearing(self.silences(a, b))
     }
 
-    fn are_severed_by(&self, silences: Vec<(Time, Time)>) -> bool {
+    /// Whether a machine's disk stores nothing for so long that others may give up what only this machine has received.
+    fn disk_stands(&self, node: u32) -> bool {
+        let stands = |timed: &&Timed| matches!(timed.fault, Fault::StallDisk(who, _) if who == node);
+        Self::are_beyond_bearing(self.faults.iter().filter(stands).map(|timed| (timed.at, timed.until())).collect())
+    }
+
+    /// Whether silences, with what belongs together, are longer than is borne.
+    fn are_beyond_bearing(silences: Vec<(Time, Time)>) -> bool {
         let mut longest = Duration::ZERO;
         let mut current: Option<(Time, Time)> = None;
         for (from, until) in silences {
@@ -112,10 +119,12 @@ impl Run {
         let led = self.concerned(id).any(|i| !self.world.machines[i].node.members().is_empty());
         let root = self.begun.iter().position(|begun| *begun == Some(id)).map(|i| &self.plan.broadcasts[i]);
         let root = root.expect("it has begun");
+        // What waited for a disk for longer than a silence is borne came too late for the others.
+        let in_time = || self.concerned(id).filter(|&i| !self.plan.disk_stands(i as u32));
         let has = |i: usize| self.world.machines[i].seen.complete.contains_key(&id);
-        let held = |piece: u32| self.concerned(id).any(|i| self.world.machines[i].holds(id, PieceIndex(piece)));
+        let held = |piece: u32| in_time().any(|i| self.world.machines[i].holds(id, PieceIndex(piece)));
         let root_gone = self.roots_gone.contains(&id);
-        let obtainable = !root_gone || self.concerned(id).any(has) || (0..root.pieces()).all(held);
+        let obtainable = !root_gone || in_time().any(has) || (0..root.pieces()).all(held);
         if !led || !obtainable {
             return None;
         }
