@@ -46,11 +46,11 @@ fn a_seed_is_the_same_run_in_every_build() {
     let faults = faults::run(7).expect("it holds").trace_hash;
     writeln!(hashes, "faults 7: {faults:016x}").expect("a string takes it");
     expect![[r#"
-        mob sim-fluid: 73105712159ffc48
-        mob sim-packet: 14eb829b9e53d23d
-        mob sim-packet-bbr: 58258704a18364c5
-        mob sim-packet-reno: da539966ddae9f1b
-        faults 7: b9eba050b9de6150
+        mob sim-fluid: 59393d618a4bd0bd
+        mob sim-packet: f42ae6be0731a604
+        mob sim-packet-bbr: c78c6bfbc6b7b511
+        mob sim-packet-reno: 04771002f560fa1e
+        faults 7: 89454e903ef4984d
     "#]]
     .assert_eq(&hashes);
 }

@@ -77,7 +77,9 @@ fn members_whose_assignments_are_late_do_not_import_what_newcomers_import() {
     let outcome = experiment.run();
     println!("WAN copies {:.3?}", outcome.wan_copies);
     assert_eq!(outcome.stuck, None);
-    assert!(outcome.wan_copies[1] <= 1.02, "{:?}", outcome.wan_copies);
+    // A newcomer may ask for a piece before it has heard who else does: one for each of 15 would be 1.06. Without word of what peers
+    // hold it is 1.15.
+    assert!(outcome.wan_copies[1] <= 1.04, "{:?}", outcome.wan_copies);
 }
 
 #[test]

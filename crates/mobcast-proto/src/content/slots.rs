@@ -59,7 +59,10 @@ impl SlotSet {
 
     /// The slots in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..SLOTS).filter(|&slot| self.contains(slot))
+        let set = |word: u64| Some(word).filter(|&word| word != 0);
+        let lowest_of = move |&word: &u64| std::iter::successors(set(word), move |&rest| set(rest & (rest - 1)));
+        let slots = move |(i, word)| lowest_of(word).map(move |rest| i * 64 + rest.trailing_zeros() as usize);
+        self.words.iter().enumerate().flat_map(slots)
     }
 
     /// Adds the slots of `other`.

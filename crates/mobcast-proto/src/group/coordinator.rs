@@ -15,16 +15,20 @@ use crate::units::{ClusterId, LinkId, NodeId, PublicKey};
 use crate::wire::frame::{Join, Leader, Refusal};
 
 use placing::Joining;
+use shares::Newcomers;
 
 /// Nodes that ask together are admitted together, so that shares are divided once and not once for each.
 const ADMISSION_INTERVAL: Duration = Duration::from_millis(20);
-/// Nodes admitted at once: 3,200 per second, each a certificate, two signatures and a few kilobytes.
-const ADMISSIONS_AT_ONCE: usize = 64;
+/// Nodes admitted at once: 12,800 per second, each a certificate, two signatures and a few kilobytes.
+const ADMISSIONS_AT_ONCE: usize = 256;
 /// Members that must accuse another one before it loses its share.
 const ACCUSERS_MIN: usize = 2;
 /// When nobody was admitted for this long, links between clusters that were founded one after the other are completed:
 /// earlier, they would all lead to a cluster's first member.
 const COMPLETION_PAUSE: Duration = Duration::from_millis(200);
+/// Members that are lost within this time are replaced together: at the end of a transfer all leave one after the other, and each
+/// round of new assignments takes a signature for each neighbour.
+const DEPARTURE_PAUSE: Duration = Duration::from_millis(20);
 /// Up to this size of the group, members get a peer in clusters that were founded after them, and are told of new
 /// clusters. Beyond it, newcomers' own links connect the clusters well enough.
 const COMPLETED_GROUP_MAX: usize = 2048;
@@ -125,6 +129,7 @@ pub struct Coordinator {
     admission_at: Option<Time>,
     last_admission: Option<Time>,
     completion_at: Option<Time>,
+    departure_at: Option<Time>,
     /// Grows with each round of assignments: of two that name the same slot, the later one holds.
     epoch: u32,
     next_node: u32,
@@ -142,7 +147,7 @@ impl Coordinator {
         let mut coordinator = Coordinator::empty(NodeId(0), 0, seed);
         let founder = Join { name, cluster: cluster.clone(), addresses, key };
         coordinator.add_member(founder, Place::New(cluster));
-        coordinator.rebalance();
+        coordinator.rebalance(Newcomers::All);
         coordinator.publish();
         coordinator
     }
@@ -162,6 +167,7 @@ impl Coordinator {
             admission_at: None,
             last_admission: None,
             completion_at: None,
+            departure_at: None,
             epoch: 0,
             next_node: 0,
             next_cluster: 0,
@@ -239,7 +245,7 @@ impl Coordinator {
 
     /// When [`Coordinator::handle_timeout`] wants to be called.
     pub fn timeout(&self) -> Option<Time> {
-        [self.admission_at, self.completion_at, self.company_due()].into_iter().flatten().min()
+        [self.admission_at, self.completion_at, self.departure_at, self.company_due()].into_iter().flatten().min()
     }
 
     /// The next decision, to be carried out in order.
@@ -288,10 +294,14 @@ impl Coordinator {
             self.admit(now, waiting);
             self.admission_at = (!self.admissible.is_empty()).then(|| now + ADMISSION_INTERVAL);
         }
+        if self.departure_at.is_some_and(|at| at <= now) {
+            self.departure_at = None;
+            self.publish();
+        }
         if self.completion_at.is_some_and(|at| at <= now) {
             self.completion_at = None;
             self.complete_links();
-            self.rebalance();
+            self.rebalance(Newcomers::All);
             self.publish();
         }
     }
@@ -303,13 +313,13 @@ impl Coordinator {
             self.decisions.push_back(Decision::Admit { link, node, key, reason });
         }
         self.completion_at = Some(now + COMPLETION_PAUSE);
-        self.rebalance();
+        self.rebalance(Newcomers::Many);
         self.publish();
     }
 
     /// A member is gone: its share, its neighbours' links and its place are given to others, and its children in the
-    /// control tree get another parent. False if it was none.
-    pub fn handle_lost(&mut self, node: NodeId) -> bool {
+    /// control tree get another parent; assignments that say so follow within [`DEPARTURE_PAUSE`]. False if it was none.
+    pub fn handle_lost(&mut self, now: Time, node: NodeId) -> bool {
         if node == self.own {
             return false;
         }
@@ -331,7 +341,7 @@ impl Coordinator {
             self.connect(neighbour);
             self.changed.insert(neighbour);
         }
-        self.publish();
+        self.departure_at.get_or_insert(now + DEPARTURE_PAUSE);
         true
     }
 

@@ -396,7 +396,7 @@ impl Node {
         }
         self.coordination.entrusted.remove(&node);
         self.coordination.receipts.values_mut().for_each(|receipts| receipts.remove(node));
-        if coordinator.handle_lost(node) {
+        if coordinator.handle_lost(now, node) {
             let name = described.map(|(name, _)| name).unwrap_or_default();
             self.event(Event::MemberLost { node, name });
             self.review_roots();

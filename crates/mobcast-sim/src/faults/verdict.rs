@@ -250,3 +250,35 @@ impl Run {
         text.push_str(&missing.unwrap_or_default());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mobcast_topology::Topology;
+
+    use super::*;
+
+    #[test]
+    fn a_disk_stands_when_its_silences_together_are_longer_than_is_borne() {
+        let stands = |stalls: &[(u64, u64)]| {
+            let timed = |&(at, time): &(u64, u64)| Timed {
+                number: 0,
+                at: Time(at * 1_000_000),
+                fault: Fault::StallDisk(3, Duration::from_millis(time)),
+            };
+            let plan = Plan {
+                seed: 0,
+                topology: Topology::new(),
+                broadcasts: Vec::new(),
+                malicious: None,
+                clocks: Vec::new(),
+                slow_disks: Vec::new(),
+                faults: stalls.iter().map(timed).collect(),
+            };
+            (plan.disk_stands(3), plan.disk_stands(4))
+        };
+        assert_eq!(stands(&[(124, 20_700)]), (true, false));
+        assert_eq!(stands(&[(124, 6_000)]), (false, false));
+        assert_eq!(stands(&[(100, 4_000), (4_500, 4_000)]), (true, false), "half a second apart");
+        assert_eq!(stands(&[(100, 4_000), (9_000, 4_000)]), (false, false));
+    }
+}

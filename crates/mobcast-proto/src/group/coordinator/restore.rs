@@ -43,7 +43,7 @@ impl Coordinator {
         self.attach_orphans();
         self.connect(node);
         self.changed.insert(node);
-        self.rebalance();
+        self.rebalance(Newcomers::All);
         self.publish();
         true
     }
@@ -54,7 +54,7 @@ impl Coordinator {
         for node in self.members.keys().copied().collect::<Vec<_>>() {
             self.connect(node);
         }
-        self.rebalance();
+        self.rebalance(Newcomers::All);
         self.changed.extend(self.members.keys());
         self.publish();
     }

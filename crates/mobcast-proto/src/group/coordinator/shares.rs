@@ -2,12 +2,29 @@
 
 use super::*;
 
+/// One in so many importers without a share is many.
+const MANY: usize = 4;
+
+/// A lost member's share is dealt to about so many.
+const HEIRS: usize = 4;
+
+/// For which members without slots a cluster's are divided anew: each division takes new assignments for all who give some.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Newcomers {
+    /// For any.
+    All,
+    /// For a quarter of its importers: while many join one by one, each is told as often as the cluster grows by a third. Until
+    /// then newcomers steal.
+    Many,
+}
+
 impl Coordinator {
-    /// Divides the slots of every cluster with members that have none, moving as few as possible.
-    pub(super) fn rebalance(&mut self) {
+    /// Divides the slots of every cluster with members that have none, moving as few as possible. A group of one cluster imports
+    /// nothing.
+    pub(super) fn rebalance(&mut self, newcomers: Newcomers) {
         let clusters: Vec<ClusterId> = self.clusters.keys().copied().collect();
         for cluster in clusters {
-            self.rebalance_cluster(cluster);
+            self.rebalance_cluster(cluster, newcomers);
         }
     }
 
@@ -19,11 +36,16 @@ impl Coordinator {
         if linked.is_empty() { members.clone() } else { linked }
     }
 
-    fn rebalance_cluster(&mut self, cluster: ClusterId) {
+    fn rebalance_cluster(&mut self, cluster: ClusterId, newcomers: Newcomers) {
         let importers = self.importers(cluster);
         let held: usize = importers.iter().map(|n| self.members[n].slots.count()).sum();
-        let newcomers = importers.iter().any(|n| self.members[n].slots.count() == 0) && importers.len() <= SLOTS;
-        if held == SLOTS && !newcomers {
+        let without = importers.iter().filter(|&n| self.members[n].slots.count() == 0).count();
+        let enough = match newcomers {
+            Newcomers::All => without > 0,
+            Newcomers::Many => without * MANY >= importers.len(),
+        };
+        let imports = self.clusters.len() > 1 && importers.len() <= SLOTS;
+        if held == SLOTS && !(enough && imports) {
             return;
         }
         let target = SLOTS.div_ceil(importers.len()).max(1);
@@ -46,22 +68,24 @@ impl Coordinator {
             }
             member.slots.iter().for_each(|slot| pool.remove(slot));
         }
-        self.deal(&importers, pool);
+        let hand = (pool.count() / importers.len().max(1) / 4).max(1);
+        self.deal(&importers, pool, hand);
     }
 
     /// Gives the slots of a lost member to the rest of its cluster.
     pub(super) fn give_out(&mut self, cluster: ClusterId, slots: SlotSet) {
         if self.clusters.contains_key(&cluster) && slots.count() > 0 {
             let importers = self.importers(cluster);
-            self.deal(&importers, slots);
+            // Few are told: a member's share goes to a handful of those that have the fewest.
+            let hand = slots.count().div_ceil(HEIRS);
+            self.deal(&importers, slots, hand);
         }
     }
 
-    /// Deals slots to those who have the fewest.
-    fn deal(&mut self, importers: &[NodeId], mut pool: SlotSet) {
+    /// Deals slots to those who have the fewest, a hand of them at a time.
+    fn deal(&mut self, importers: &[NodeId], mut pool: SlotSet, hand: usize) {
         let mut by_count: BTreeSet<(usize, NodeId)> =
             importers.iter().map(|&node| (self.members[&node].slots.count(), node)).collect();
-        let hand = (pool.count() / importers.len().max(1) / 4).max(1);
         while pool.count() > 0 {
             let Some((count, node)) = by_count.pop_first() else { return };
             let dealt = pool.take(hand);

@@ -352,6 +352,51 @@ fn who_cannot_be_dialled_is_told_to_dial() {
     assert_eq!((told(&group, open), told(&group, closed)), (vec![], vec![]));
 }
 
+/// New assignments while nodes join one by one, 25 ms apart, and leave again, 2 ms apart.
+fn assignments(joiners: u32, clusters: &[&str]) -> (usize, usize) {
+    let mut group = Group::found();
+    let count = |group: &mut Group, until: Time| {
+        while let Some(at) = group.coordinator.timeout().filter(|&at| at <= until) {
+            group.coordinator.handle_timeout(at);
+        }
+        let mut assigned = 0;
+        while let Some(decision) = group.coordinator.poll_decision() {
+            assigned += usize::from(matches!(decision, Decision::Assign { .. }));
+        }
+        assigned
+    };
+    let (mut joining, mut leaving) = (0, 0);
+    for i in 0..joiners {
+        group.now += Duration::from_millis(25);
+        let cluster = clusters[i as usize % clusters.len()];
+        group.coordinator.handle_join(group.now, LinkId(i), join(&format!("n{i}"), Some(cluster)));
+        let now = group.now;
+        joining += count(&mut group, now);
+    }
+    group.now += Duration::from_secs(1);
+    let now = group.now;
+    joining += count(&mut group, now);
+    for node in group.coordinator.members().skip(1).collect::<Vec<_>>() {
+        group.now += Duration::from_millis(2);
+        let now = group.now;
+        leaving += count(&mut group, now);
+        group.coordinator.handle_lost(now, node);
+    }
+    (joining, leaving)
+}
+
+#[test]
+fn who_joins_or_leaves_alone_has_few_others_told() {
+    for (joiners, clusters, per_joiner, per_leaver) in
+        [(64, &["a"] as &[_], 8, 4), (63, &["a", "b", "c", "d"], 5, 4), (500, &["a", "b", "c", "d"], 12, 24)]
+    {
+        let (joining, leaving) = assignments(joiners, clusters);
+        let joiners = joiners as usize;
+        assert!(joining <= per_joiner * joiners, "{joining} for {joiners} that join {clusters:?}");
+        assert!(leaving <= per_leaver * joiners, "{leaving} for {joiners} that leave {clusters:?}");
+    }
+}
+
 proptest! {
     #[test]
     fn views_stay_consistent_whoever_comes_and_goes(
@@ -365,7 +410,7 @@ proptest! {
             } else {
                 let members: Vec<NodeId> = group.coordinator.members().collect();
                 let node = members[which % members.len()];
-                group.coordinator.handle_lost(node);
+                group.coordinator.handle_lost(group.now, node);
                 group.drain();
                 group.settle();
             }

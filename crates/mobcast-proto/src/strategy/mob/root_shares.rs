@@ -4,7 +4,8 @@
 //! may ask for anything. The part of each is what its peers in other clusters want from it, as far as parts stay even: such a piece comes
 //! from the root to where it leaves the cluster at once.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::content::have::{HaveSet, Run};
 use crate::content::slots::{SlotSet, slot_of};
@@ -250,21 +251,28 @@ impl RootShares {
     /// Makes even parts: each slot goes to a peer that other clusters want it from, as long as that one's part is not full, or to the
     /// one with the smallest part.
     fn divide(&mut self, peers: &[LinkId]) {
-        let mut parts: Vec<(usize, SlotSet)> = vec![(0, SlotSet::none()); peers.len()];
         let even = SLOTS.div_ceil(peers.len().max(1));
-        let wanted: Vec<Option<&SlotSet>> = peers.iter().map(|peer| self.wanted_of.get(peer)).collect();
-        let mut give = |slot: usize, takes: &dyn Fn(usize, usize) -> bool| {
-            let takers = (0..peers.len()).filter(|&i| takes(i, parts[i].0));
-            let Some(smallest) = takers.min_by_key(|&i| parts[i].0) else { return false };
-            parts[smallest].0 += 1;
-            parts[smallest].1.insert(slot);
-            true
-        };
-        let wants = |slot: usize, i: usize| wanted[i].is_some_and(|set| set.contains(slot));
-        let mut rest: Vec<usize> = (0..SLOTS).collect();
-        rest.retain(|&slot| !give(slot, &|i, count| count < even && wants(slot, i)));
-        rest.retain(|&slot| !give(slot, &|_, _| true));
-        debug_assert!(rest.is_empty() || peers.is_empty());
+        let mut parts = vec![(0, SlotSet::none()); peers.len()];
+        let mut rest = SlotSet::all();
+        let wanted: Vec<(usize, &SlotSet)> =
+            peers.iter().enumerate().filter_map(|(i, peer)| Some((i, self.wanted_of.get(peer)?))).collect();
+        let mut all_wanted = SlotSet::none();
+        wanted.iter().for_each(|(_, slots)| all_wanted.union(slots));
+        for slot in all_wanted.iter() {
+            let takers = wanted.iter().filter(|(i, slots)| slots.contains(slot) && parts[*i].0 < even).map(|&(i, _)| i);
+            if let Some(smallest) = takers.min_by_key(|&i| parts[i].0) {
+                parts[smallest].0 += 1;
+                parts[smallest].1.insert(slot);
+                rest.remove(slot);
+            }
+        }
+        let mut by_size: BinaryHeap<Reverse<(usize, usize)>> =
+            parts.iter().enumerate().map(|(i, (size, _))| Reverse((*size, i))).collect();
+        for slot in rest.iter() {
+            let Some(mut smallest) = by_size.peek_mut() else { break };
+            smallest.0.0 += 1;
+            parts[smallest.0.1].1.insert(slot);
+        }
         let part = |(_, slots)| Part { slots, ..Part::default() };
         self.of = peers.iter().copied().zip(parts.into_iter().map(part)).collect();
     }

@@ -45,8 +45,11 @@ impl Mob {
         let held_up = self.held_up(swarm).count() as u32;
         let backlog = (self.todo.count() + asked.saturating_sub(1) + held_up, Mob::import_rate(swarm));
         let told = self.backlog_told.unwrap_or_default();
-        // Nothing to say while it is the same, or shrinks by less than an eighth.
-        let alike = backlog.0 == told.0 || (backlog.0 < told.0 && backlog.0 + told.0 / 8 > told.0);
+        // Nothing to say while it is the same, or shrinks by less than an eighth, at about the same rate: who has only begun to
+        // import would pass for somebody who has not, though it be slow.
+        let as_fast = backlog.1.max(told.1) <= backlog.1.min(told.1).saturating_mul(2);
+        let as_much = backlog.0 == told.0 || (backlog.0 < told.0 && backlog.0 + told.0 / 8 > told.0);
+        let alike = as_much && as_fast;
         if alike && self.backlog_told.is_some() {
             return;
         }
