@@ -204,6 +204,10 @@ impl Mob {
             return;
         }
         let own = shares.of.get(&peer).map_or(0, |part| part.left);
+        // As long as more is to come, everybody's next pieces may be as near.
+        if left <= LOW && swarm.end().is_none() {
+            return;
+        }
         // The last piece of another one's is taken only by who has none.
         if left <= own + u32::from(own > 0) || from == peer {
             return;
@@ -390,6 +394,24 @@ mod tests {
         assert!(now_own.iter().all(|piece| !kept.contains(piece)));
         want(&mut mob, &mut swarm, PEERS[0], own[enough + 1]);
         assert!(told(&mut swarm).is_empty(), "there is enough again");
+    }
+
+    #[test]
+    fn the_last_few_of_a_part_change_hands_only_when_no_more_is_to_come() {
+        let (mut mob, mut swarm) = root();
+        let parts = told(&mut swarm);
+        let in_part = |piece: &PieceIndex, peer: LinkId| parts[&peer].contains(slot_of(BroadcastId::default(), *piece));
+        let pieces = || (0..400).map(PieceIndex);
+        // The other one has a few left, this one nothing.
+        let others: Vec<PieceIndex> = pieces().filter(|piece| in_part(piece, PEERS[1])).collect();
+        let own: Vec<PieceIndex> = pieces().filter(|piece| in_part(piece, PEERS[0])).collect();
+        let asked = others[LOW as usize..].iter().chain(&own[1..]);
+        asked.for_each(|&piece| mob.root_shares.take_off(&swarm, piece));
+        want(&mut mob, &mut swarm, PEERS[0], own[0]);
+        assert!(told(&mut swarm).is_empty(), "the source goes on");
+        swarm.add_known(0, 2, Some(End { length: 400 * (16 << 10), object_hash: Digest::default() }));
+        want(&mut mob, &mut swarm, PEERS[0], own[0]);
+        assert!(told(&mut swarm)[&PEERS[0]].count() > parts[&PEERS[0]].count(), "this was all");
     }
 
     #[test]
