@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use serde_json::Value;
+use wait4::Wait4;
 
 use crate::repository;
 use crate::steps::cargo;
@@ -13,13 +14,19 @@ use crate::steps::cargo;
 /// What can be asked for.
 pub const HELP: &str = "\
 cargo xtask bench sim [--rounds N]
+cargo xtask bench sim --fluid [NODES CLUSTERS PIECES]
 
-  packet events in a second on one core, and the figures of the striping paper (docs/reproducing/striping.md); five
-  rounds of 45 s without --rounds
+  without --fluid: packet events in a second on one core, and the figures of the striping paper
+  (docs/reproducing/striping.md); five rounds of 45 s without --rounds
+  --fluid: the real protocol in the fluid model, time and memory for each node and piece; five rounds of 1,000 nodes in
+  10 clusters and 100 pieces, or one of the size that is given (10000 10 1000 takes a quarter of an hour)
 ";
 
 const ROUNDS: usize = 5;
 const EXPERIMENT: &str = "scenarios/experiments/striping-nodes.toml";
+
+/// Pieces in the fluid runs, KiB.
+const FLUID_PIECE_KIB: u32 = 1024;
 
 /// One round: how long it took, and its lines.
 struct Round {
@@ -31,6 +38,11 @@ struct Round {
 pub fn run(words: &[&str]) -> Option<bool> {
     let rounds = match words {
         [] => ROUNDS,
+        ["--fluid"] => return Some(report(fluid(1_000, 10, 100, ROUNDS))),
+        ["--fluid", nodes, clusters, pieces] => {
+            let [nodes, clusters, pieces] = [nodes, clusters, pieces].map(|word| word.parse().ok().filter(|&n| n > 0));
+            return Some(report(fluid(nodes?, clusters?, pieces?, 1)));
+        }
         ["--rounds", number] => number.parse().ok().filter(|rounds| *rounds > 0)?,
         _ => return None,
     };
@@ -44,14 +56,39 @@ pub fn run(words: &[&str]) -> Option<bool> {
     }
     let output = directory.join("striping-nodes.jsonl");
     let all: Result<Vec<Round>, String> = (0..rounds).map(|_| round(&output)).collect();
-    match all {
-        Ok(rounds) => print(&rounds),
-        Err(error) => {
-            eprintln!("{error}");
-            return Some(false);
-        }
+    Some(report(all.map(|rounds| print(&rounds))))
+}
+
+/// Prints why something did not work, if it did not.
+fn report(result: Result<(), String>) -> bool {
+    result.inspect_err(|error| eprintln!("{error}")).is_ok()
+}
+
+/// The real protocol in the fluid model: seconds of real time for each node and piece, and memory.
+fn fluid(nodes: u64, clusters: u64, pieces: u64, rounds: usize) -> Result<(), String> {
+    if !cargo(&["build", "--release", "--package", "mobcast-sim", "--example", "scale"]) {
+        return Err("the example does not build".to_owned());
     }
-    Some(true)
+    let program = repository::root().join("target/release/examples/scale");
+    let words = [nodes.div_ceil(clusters), clusters, pieces, 1, u64::from(FLUID_PIECE_KIB)].map(|n| n.to_string());
+    let (mut seconds, mut memory) = (Vec::new(), 0);
+    for _ in 0..rounds {
+        let began = Instant::now();
+        let mut child =
+            Command::new(&program).args(&words).spawn().map_err(|error| format!("{}: {error}", program.display()))?;
+        let ended = child.wait4().map_err(|error| format!("{}: {error}", program.display()))?;
+        if !ended.status.success() {
+            return Err(format!("{} {} ended with {}", program.display(), words.join(" "), ended.status));
+        }
+        seconds.push(began.elapsed().as_secs_f64());
+        memory = memory.max(ended.rusage.maxrss);
+    }
+    let each: Vec<f64> = seconds.iter().map(|s| s * 1e6 / (nodes * pieces) as f64).collect();
+    println!("{nodes} nodes in {clusters} clusters, {pieces} pieces");
+    println!("real time, seconds                     {}", spread(seconds));
+    println!("for a node and piece         (goal 6)  {} µs", spread(each));
+    println!("largest resident memory                {} MiB", memory >> 20);
+    Ok(())
 }
 
 fn round(output: &Path) -> Result<Round, String> {
@@ -133,5 +170,7 @@ mod tests {
     fn words_that_make_no_sense_are_refused() {
         assert_eq!(run(&["--rounds", "0"]), None);
         assert_eq!(run(&["fast"]), None);
+        assert_eq!(run(&["--fluid", "1000", "0", "100"]), None);
+        assert_eq!(run(&["--fluid", "1000"]), None);
     }
 }
