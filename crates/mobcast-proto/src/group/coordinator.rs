@@ -318,7 +318,8 @@ impl Coordinator {
     }
 
     /// A member is gone: its share, its neighbours' links and its place are given to others, and its children in the
-    /// control tree get another parent; assignments that say so follow within [`DEPARTURE_PAUSE`]. False if it was none.
+    /// control tree get another parent; assignments that say so follow a moment later, for all that
+    /// are lost within it. False if it was none.
     pub fn handle_lost(&mut self, now: Time, node: NodeId) -> bool {
         if node == self.own {
             return false;
