@@ -19,8 +19,8 @@ use shares::Newcomers;
 
 /// Nodes that ask together are admitted together, so that shares are divided once and not once for each.
 const ADMISSION_INTERVAL: Duration = Duration::from_millis(20);
-/// Nodes admitted at once: 12,800 per second, each a certificate, two signatures and a few kilobytes.
-const ADMISSIONS_AT_ONCE: usize = 256;
+/// Nodes admitted at once: 6,400 per second, each a certificate, two signatures and a few kilobytes.
+const ADMISSIONS_AT_ONCE: usize = 128;
 /// Members that must accuse another one before it loses its share.
 const ACCUSERS_MIN: usize = 2;
 /// When nobody was admitted for this long, links between clusters that were founded one after the other are completed:

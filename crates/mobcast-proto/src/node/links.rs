@@ -10,9 +10,9 @@ use crate::wire::frame::{Frame, Hello};
 
 use super::Node;
 
-/// Links beyond the limit of peers, for nodes that are being admitted: each lasts for a few round trips and an admission interval. As
-/// many as strangers are let in at a time by the driver.
-pub(super) const LINKS_SPARE: usize = 512;
+/// Links beyond the limit of peers, for nodes that are being admitted: each lasts for a few round trips and an admission interval.
+/// With strangers at the door and members they stay below the 1,024 files that a process may have open by default.
+pub(super) const LINKS_SPARE: usize = 128;
 /// A dial that has not succeeded for this long is given up.
 const DIAL_PATIENCE: Duration = SILENCE_MAX;
 

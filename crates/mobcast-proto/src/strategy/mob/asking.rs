@@ -19,7 +19,7 @@ const _: () = assert!(STALLED_AFTER.0 > SILENCE_MAX.0);
 const TRIED_AGAIN_AFTER: Duration = STALLED_AFTER;
 /// So long without a piece stored or announced, a node keeps to its part of what the root gives: whose part a piece is in may have died,
 /// or be slow.
-const QUIET: Duration = Duration::from_millis(100);
+pub(super) const QUIET: Duration = Duration::from_millis(100);
 /// Peers asked for the same piece at the same time, at most.
 const SOURCES_MAX: usize = 2;
 

@@ -1,6 +1,7 @@
 //! What the root's local peers fetch from it: each its own part of the object, so that each piece leaves the root once before
 //! any leaves it twice, and asks it for nothing else: what the root can send is the most that all can get. Links are not alike,
-//! and change: whoever is nearly through with its part takes over half of the largest rest. When everything was asked for, anybody
+//! and change: whoever is nearly through with its part takes over half of the largest rest; its last few pieces only when no more are to
+//! come, or its owner is silent. When everything was asked for, anybody
 //! may ask for anything. The part of each is what its peers in other clusters want from it, as far as parts stay even: such a piece comes
 //! from the root to where it leaves the cluster at once.
 
@@ -16,6 +17,7 @@ use crate::time::{Duration, Time};
 use crate::units::{LinkId, PieceIndex};
 
 use super::Mob;
+use super::asking::QUIET;
 
 /// A part changes hands at most so often: the root looks at all pieces for it.
 const MOVE_INTERVAL: Duration = Duration::from_millis(5);
@@ -79,6 +81,8 @@ struct Part {
     left: u32,
     /// Pieces that it has asked for since peers were last compared.
     wanted: u32,
+    /// When it asked for one last.
+    asked_at: Option<Time>,
     /// It is far slower than the others: what only it has, all would wait for. It has no part.
     spared: bool,
 }
@@ -135,6 +139,7 @@ impl Mob {
         self.root_shares.take_off(swarm, piece);
         if let Some(part) = self.root_shares.of.get_mut(&peer) {
             part.wanted += 1;
+            part.asked_at = Some(swarm.now());
             self.spare_slow_peers(swarm);
         }
         if self.root_shares.of.get(&peer).is_none_or(|part| part.left > LOW || part.spared) {
@@ -204,8 +209,9 @@ impl Mob {
             return;
         }
         let own = shares.of.get(&peer).map_or(0, |part| part.left);
-        // As long as more is to come, everybody's next pieces may be as near.
-        if left <= LOW && swarm.end().is_none() {
+        // As long as more is to come, the next pieces of whoever asks for its own are as near.
+        let asks = |part: &Part| part.asked_at.is_some_and(|at| swarm.now().since(at) < QUIET);
+        if left <= LOW && swarm.end().is_none() && shares.of.get(&from).is_some_and(asks) {
             return;
         }
         // The last piece of another one's is taken only by who has none.
@@ -396,22 +402,37 @@ mod tests {
         assert!(told(&mut swarm).is_empty(), "there is enough again");
     }
 
-    #[test]
-    fn the_last_few_of_a_part_change_hands_only_when_no_more_is_to_come() {
+    /// The root of 400 pieces and more to come: one of two peers has asked for all of its part, the other, a moment ago, for all but a
+    /// few. Also the first one's part, and a piece of it.
+    fn root_with_a_few_left() -> (Mob, Swarm, SlotSet, PieceIndex) {
         let (mut mob, mut swarm) = root();
         let parts = told(&mut swarm);
         let in_part = |piece: &PieceIndex, peer: LinkId| parts[&peer].contains(slot_of(BroadcastId::default(), *piece));
         let pieces = || (0..400).map(PieceIndex);
-        // The other one has a few left, this one nothing.
         let others: Vec<PieceIndex> = pieces().filter(|piece| in_part(piece, PEERS[1])).collect();
         let own: Vec<PieceIndex> = pieces().filter(|piece| in_part(piece, PEERS[0])).collect();
-        let asked = others[LOW as usize..].iter().chain(&own[1..]);
+        let asked = others[LOW as usize + 1..].iter().chain(&own[1..]);
         asked.for_each(|&piece| mob.root_shares.take_off(&swarm, piece));
+        want(&mut mob, &mut swarm, PEERS[1], others[LOW as usize]);
         want(&mut mob, &mut swarm, PEERS[0], own[0]);
-        assert!(told(&mut swarm).is_empty(), "the source goes on");
+        assert!(told(&mut swarm).is_empty(), "the source goes on, and the other one asks");
+        (mob, swarm, parts[&PEERS[0]].clone(), own[0])
+    }
+
+    #[test]
+    fn the_last_few_of_a_part_change_hands_when_no_more_is_to_come() {
+        let (mut mob, mut swarm, part, piece) = root_with_a_few_left();
         swarm.add_known(0, 2, Some(End { length: 400 * (16 << 10), object_hash: Digest::default() }));
-        want(&mut mob, &mut swarm, PEERS[0], own[0]);
-        assert!(told(&mut swarm)[&PEERS[0]].count() > parts[&PEERS[0]].count(), "this was all");
+        want(&mut mob, &mut swarm, PEERS[0], piece);
+        assert!(told(&mut swarm)[&PEERS[0]].count() > part.count());
+    }
+
+    #[test]
+    fn the_last_few_of_a_part_change_hands_when_its_owner_is_silent() {
+        let (mut mob, mut swarm, part, piece) = root_with_a_few_left();
+        swarm.set_now(swarm.now() + QUIET);
+        want(&mut mob, &mut swarm, PEERS[0], piece);
+        assert!(told(&mut swarm)[&PEERS[0]].count() > part.count());
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Mob {
         let told = self.backlog_told.unwrap_or_default();
         // Nothing to say while it is the same, or shrinks by less than an eighth, at about the same rate: who has only begun to
         // import would pass for somebody who has not, though it be slow.
-        let as_fast = backlog.1.max(told.1) <= backlog.1.min(told.1).saturating_mul(2);
+        let as_fast = backlog.0 == 0 || backlog.1.max(told.1) <= backlog.1.min(told.1).saturating_mul(2);
         let as_much = backlog.0 == told.0 || (backlog.0 < told.0 && backlog.0 + told.0 / 8 > told.0);
         let alike = as_much && as_fast;
         if alike && self.backlog_told.is_some() {
