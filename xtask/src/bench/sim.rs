@@ -19,7 +19,7 @@ cargo xtask bench sim --fluid [NODES CLUSTERS PIECES]
   without --fluid: packet events in a second on one core, and the figures of the striping paper
   (docs/reproducing/striping.md); five rounds of 45 s without --rounds
   --fluid: the real protocol in the fluid model, time and memory for each node and piece; five rounds of 1,000 nodes in
-  10 clusters and 100 pieces, or one of the size that is given (10000 10 1000 takes a quarter of an hour)
+  10 clusters and 100 pieces, or one of the size that is given
 ";
 
 const ROUNDS: usize = 5;
