@@ -49,6 +49,7 @@ impl From<Error> for Failure {
         let status = match error.class() {
             ErrorClass::Failed => Status::Failed,
             ErrorClass::NotAdmitted => Status::NotAdmitted,
+            ErrorClass::Usage => Status::Usage,
             ErrorClass::Incomplete => Status::Incomplete,
             ErrorClass::LocalIo => Status::LocalIo,
         };

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::content::announcement::{Announcement, Whole};
 use crate::content::have::{Run, runs_of};
 use crate::content::manifest::{Batch, Chain, End};
-use crate::content::slots::slot_of;
 use crate::fetch::swarm::Swarm;
+use crate::flow::held::HeldRequests;
 use crate::group::report::{NodeResult, RECEIPT_RUNS_MAX, Traffic};
 use crate::io::Output;
 use crate::limits::{BATCH_HASHES_MAX, BATCH_INTERVAL};
@@ -18,18 +18,11 @@ use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, ByteRange, ClusterId, Digest, LinkId, NodeId, PieceIndex, Signature};
 use crate::wire::frame::Frame;
 
-/// Manifest batches sent in answer to one question.
-const BATCHES_AT_ONCE: u32 = 4;
-/// Batches that wait for their turn to be verified; a peer that sends more was not asked for them.
-const BATCHES_WAITING_MAX: usize = 4 * BATCHES_AT_ONCE as usize;
 /// A question for batches that is not answered within this is put to another peer.
 const BATCH_PATIENCE: Duration = Duration::from_secs(1);
-/// Members whose slot a batch is not in leave it this long to the one whose it is, before they fetch it over a WAN
-/// link themselves.
-const BATCH_DEFERENCE: Duration = Duration::from_millis(100);
-/// As long as they know of pieces that nobody was asked for, they leave it for so long: a manifest that every member fetches for
-/// itself is as much as many pieces, and takes a WAN link before any of them.
-const BATCH_DEFERENCE_UNHURRIED: Duration = Duration::from_secs(2);
+
+mod manifest;
+mod rooted;
 
 /// How far a broadcast is at a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,6 +88,8 @@ pub struct Broadcast {
     pub aborted: bool,
     /// Whether it was announced on all links.
     pub flooded: bool,
+    /// Requests for pieces that are not here yet.
+    pub held: HeldRequests,
     rootless: bool,
     swarm: Swarm,
     strategy: Box<dyn Strategy>,
@@ -143,6 +138,7 @@ impl Broadcast {
             rootless: false,
             aborted: false,
             flooded: false,
+            held: HeldRequests::default(),
             swarm,
             strategy,
             chain,
@@ -238,12 +234,27 @@ impl Broadcast {
         self.swarm.have().contains(piece) && range.end <= self.swarm.piece_len(piece)
     }
 
+    /// Keeps a request until its piece is here, if the strategy lets peers ask in advance. False if it does not, or never
+    /// will be here.
+    pub fn hold(&mut self, link: LinkId, piece: PieceIndex, range: ByteRange) -> bool {
+        let total = self.swarm.total();
+        let to_come = matches!(self.phase, Phase::Offered | Phase::Active) && !self.swarm.have().contains(piece);
+        let exists = total.is_none_or(|total| piece.0 < total) && range.end <= self.swarm.piece_len(piece);
+        let known = self.swarm.peer(link).is_some();
+        to_come && exists && known && self.strategy.takes_requests_ahead() && self.held.add(link, piece, range)
+    }
+
     /// When [`Broadcast::handle_timeout`] wants to be called.
     pub fn timeout(&self) -> Option<Time> {
         let batch = self.asked.map(|asked| asked.at + BATCH_PATIENCE);
         let deference = self.behind_since.filter(|_| self.asked.is_none()).map(|at| at + self.batch_deference());
         let sign = self.sign_due();
         [self.swarm.timeout(), batch, deference, sign].into_iter().flatten().min()
+    }
+
+    /// Rates to which the strategy limits what is sent to peers, where that has changed.
+    pub fn take_rate_limits(&mut self) -> Vec<(LinkId, Option<u64>)> {
+        self.swarm.take_rate_limits()
     }
 
     /// Drains what the books and the strategy want done.
@@ -306,6 +317,7 @@ impl Broadcast {
         }
         self.asked = self.asked.filter(|asked| asked.link != link);
         self.unanswered.remove(&link);
+        self.held.remove_link(link);
         self.swarm.remove_peer(link);
         self.tell_strategy(StrategyEvent::PeerDown(link));
         self.want_batches(now);
@@ -405,6 +417,9 @@ impl Broadcast {
     pub fn fail(&mut self) {
         self.phase = Phase::Failed;
         self.swarm.set_paused(true);
+        for (link, piece) in self.held.take_all() {
+            self.swarm.send(link, Frame::Reject { broadcast: self.id, piece });
+        }
         for (piece, _) in self.swarm.open().map(|(p, o)| (p, o.len())).collect::<Vec<_>>() {
             self.swarm.add_wrong(piece);
         }
@@ -417,181 +432,5 @@ impl Broadcast {
             self.phase = Phase::Complete;
         }
         done
-    }
-}
-
-// ---- The manifest ----
-
-impl Broadcast {
-    /// Asks for batches, if a peer has more of them and it is this node's turn.
-    fn want_batches(&mut self, now: Time) {
-        let have = self.chain.batches();
-        if self.rooted.is_some() || self.asked.is_some() || self.verifying || self.chain.end().is_some() {
-            return;
-        }
-        let ahead = || self.swarm.peers().filter(|(_, peer)| peer.batches > have);
-        if ahead().next().is_none() {
-            self.behind_since = None;
-            return;
-        }
-        let since = *self.behind_since.get_or_insert(now);
-        // One member of the cluster, by the batch's slot, fetches it from another cluster; the others get it here.
-        let slot = slot_of(self.id, PieceIndex(have));
-        let deferred = now.since(since) < self.batch_deference() && !self.swarm.standing.slots.contains(slot);
-        let unanswered = |link: LinkId| self.unanswered.get(&link).copied().unwrap_or(0);
-        let candidates = ahead().filter(|(_, p)| p.local || !deferred);
-        let best = candidates.min_by_key(|&(link, p)| (unanswered(link), !p.local, link));
-        let Some((link, peer)) = best else { return };
-        self.asked = Some(Asked { link, at: now, until: peer.batches.min(have.saturating_add(BATCHES_AT_ONCE)) });
-        self.swarm.send(link, Frame::WantBatches { broadcast: self.id, from: have });
-    }
-
-    /// How long this node leaves a batch to the member of its cluster whose slot it is in.
-    fn batch_deference(&self) -> Duration {
-        if self.swarm.has_unasked() { BATCH_DEFERENCE_UNHURRIED } else { BATCH_DEFERENCE }
-    }
-
-    /// A peer asks for batches.
-    pub fn handle_want_batches(&mut self, link: LinkId, from: u32) {
-        let end = from.saturating_add(BATCHES_AT_ONCE).min(self.batches.len() as u32);
-        for index in from..end {
-            let (batch, signature) = self.batches[index as usize].clone();
-            self.swarm.send(link, Frame::Batch { batch, signature });
-        }
-    }
-
-    /// A batch has arrived. Returns it when it is the next to be verified.
-    pub fn handle_batch(
-        &mut self,
-        link: LinkId,
-        batch: Batch,
-        signature: Signature,
-    ) -> Option<(LinkId, Batch, Signature)> {
-        // The root's manifest is its own to continue.
-        if self.rooted.is_none() && self.waiting.len() < BATCHES_WAITING_MAX {
-            self.waiting.push_back((link, batch, signature));
-        }
-        self.next_to_verify()
-    }
-
-    /// The next batch that continues the chain, if none is being verified.
-    pub fn next_to_verify(&mut self) -> Option<(LinkId, Batch, Signature)> {
-        while !self.verifying {
-            let (link, batch, signature) = self.waiting.pop_front()?;
-            let next = batch.first.0 == self.chain.pieces() && batch.previous == self.chain.last();
-            if next && self.chain.end().is_none() {
-                self.verifying = true;
-                return Some((link, batch, signature));
-            }
-        }
-        None
-    }
-
-    /// The batch given out last was verified (`valid`) or is forged. An error names what it breaks.
-    pub fn handle_batch_verified(
-        &mut self,
-        now: Time,
-        batch: Batch,
-        signature: Signature,
-        valid: bool,
-    ) -> Result<(), String> {
-        self.swarm.set_now(now);
-        self.verifying = false;
-        if !valid {
-            self.asked = None;
-            self.want_batches(now);
-            return Err("sent a manifest batch with a wrong signature".into());
-        }
-        self.accept(batch, signature).map_err(|error| error.to_string())?;
-        let batches = self.chain.batches();
-        self.asked = self.asked.filter(|asked| batches < asked.until).map(|asked| Asked { at: now, ..asked });
-        self.behind_since = None;
-        self.want_batches(now);
-        Ok(())
-    }
-
-    /// Appends a batch to the chain and lets the strategy know of its pieces.
-    fn accept(&mut self, batch: Batch, signature: Signature) -> Result<(), crate::content::manifest::ChainError> {
-        self.chain.accept(&batch, &batch.to_bytes())?;
-        let hashes = Arc::clone(&batch.hashes);
-        let (first, end) = (batch.first, batch.end);
-        self.batches.push((batch, signature));
-        let run = self.swarm.add_known(hashes.len() as u32, self.chain.batches(), end);
-        assert_eq!(run.first, first, "the chain and the books disagree");
-        if self.rooted.is_none() {
-            let length = end.map(|end| end.length);
-            self.swarm.push_output(Output::Hashes { broadcast: self.id, first, hashes, length });
-        }
-        if run.count > 0 || end.is_some() {
-            self.tell_strategy(StrategyEvent::PiecesKnown(run));
-        }
-        Ok(())
-    }
-}
-
-// ---- The root ----
-
-impl Broadcast {
-    /// The source's next piece was read and hashed.
-    pub fn handle_hashed(&mut self, hash: Digest) {
-        if let Some(rooted) = &mut self.rooted {
-            rooted.unsigned.push_back(hash);
-        }
-    }
-
-    /// The source has ended.
-    pub fn handle_source_end(&mut self, end: End) {
-        if let Some(rooted) = &mut self.rooted {
-            rooted.end = Some(end);
-        }
-    }
-
-    /// The next batch to be signed, if it is time.
-    pub fn next_to_sign(&mut self, now: Time) -> Option<Batch> {
-        if self.sign_due().is_none_or(|due| due > now) || self.chain.end().is_some() {
-            return None;
-        }
-        let rooted = self.rooted.as_mut()?;
-        let count = rooted.unsigned.len().min(BATCH_HASHES_MAX);
-        let hashes = rooted.unsigned.drain(..count).collect();
-        let end = if rooted.unsigned.is_empty() { rooted.end.take() } else { None };
-        let batch = Batch {
-            broadcast: self.id,
-            piece_size: self.announcement.descriptor.piece_size,
-            first: PieceIndex(self.chain.pieces()),
-            previous: self.chain.last(),
-            hashes,
-            end,
-        };
-        rooted.signing = Some(batch.clone());
-        rooted.signed_at = Some(now);
-        Some(batch)
-    }
-
-    /// When the next batch may be signed.
-    fn sign_due(&self) -> Option<Time> {
-        let rooted = self.rooted.as_ref()?;
-        // A whole object goes with its only batch, in one frame.
-        let work = rooted.end.is_some() || (!rooted.unsigned.is_empty() && self.whole.is_none());
-        if rooted.signing.is_some() || !work {
-            return None;
-        }
-        let urgent = rooted.unsigned.len() >= BATCH_HASHES_MAX || rooted.end.is_some();
-        Some(rooted.signed_at.filter(|_| !urgent).map_or(Time::ZERO, |at| at + BATCH_INTERVAL))
-    }
-
-    /// The batch given out last is signed: its pieces may be announced.
-    pub fn handle_batch_signed(&mut self, now: Time, signature: Signature) {
-        self.swarm.set_now(now);
-        let Some(batch) = self.rooted.as_mut().and_then(|rooted| rooted.signing.take()) else { return };
-        let pieces = Run { first: batch.first, count: batch.hashes.len() as u32 };
-        for piece in pieces.pieces() {
-            self.swarm.add_own(piece);
-        }
-        self.accept(batch, signature).expect("the root's own batches continue its own chain");
-        for piece in pieces.pieces() {
-            self.tell_strategy(StrategyEvent::PieceStored(piece));
-        }
-        self.finish_if_complete();
     }
 }

@@ -17,6 +17,7 @@ use crate::group::report::{Report, SignedReport};
 use crate::group::succession::Succession;
 use crate::io::{CloseReason, Event, Output, PeerIdentity, Token};
 use crate::random::Random;
+use crate::strategy::overlay::Overlays;
 use crate::time::{Duration, Time};
 use crate::units::{
     BroadcastId, ByteRange, ClusterId, Digest, GroupId, LinkId, NodeId, PieceIndex, PublicKey, Signature,
@@ -56,6 +57,8 @@ pub struct NodeConfig {
     pub plain: bool,
     /// For all its choices by chance.
     pub seed: u64,
+    /// At the founder: for which strategies the group is.
+    pub overlays: Overlays,
 }
 
 /// What a signature service is asked for, until it answers.
@@ -133,10 +136,10 @@ impl Node {
     /// The founder of a group, which is its coordinator. Its credential comes from its own authority.
     pub fn found(config: NodeConfig, credential: Credential, signature: Signature, now: Time) -> Node {
         let (name, cluster) = (config.name.clone(), config.cluster.clone());
-        let addresses = config.addresses.clone();
+        let (addresses, overlays) = (config.addresses.clone(), config.overlays.clone());
         let mut node = Node::new(config, now);
         let seed = node.random.next_u64();
-        node.coordinator = Some(Coordinator::new(name, cluster, addresses, node.config.key, seed));
+        node.coordinator = Some(Coordinator::new(name, cluster, addresses, node.config.key, seed, overlays));
         node.membership.set_identity(credential, signature);
         node.drain_coordinator();
         node
@@ -252,7 +255,8 @@ impl Node {
         let broadcasts = self.broadcasts.values().filter_map(Broadcast::timeout);
         let coordinator = self.coordinator.as_ref().and_then(Coordinator::timeout);
         let membership = self.membership.timeout();
-        broadcasts.chain(coordinator).chain(membership).fold(self.tick_at, Time::min)
+        let uploads = self.uploads.timeout(self.now);
+        broadcasts.chain(coordinator).chain(membership).chain(uploads).fold(self.tick_at, Time::min)
     }
 
     /// Time has passed.
@@ -273,6 +277,7 @@ impl Node {
             self.drain_coordinator();
         }
         self.membership_timeout();
+        self.drain_uploads();
         if now >= self.tick_at {
             self.tick_at = now + TICK;
             self.look_after_links();
@@ -306,6 +311,9 @@ impl Node {
         let broadcast = self.broadcasts.get_mut(&id)?;
         let result = f(broadcast);
         let outputs = broadcast.take_outputs();
+        for (link, rate) in broadcast.take_rate_limits() {
+            self.uploads.limit_rate(link, rate);
+        }
         self.outputs.extend(outputs);
         Some(result)
     }
@@ -375,7 +383,9 @@ impl Node {
     /// A piece is verified and stored.
     pub fn handle_stored(&mut self, now: Time, broadcast: BroadcastId, piece: PieceIndex) {
         self.set_now(now);
-        if self.with_broadcast(broadcast, |b| b.handle_stored(now, piece)) == Some(true) {
+        let done = self.with_broadcast(broadcast, |b| b.handle_stored(now, piece)) == Some(true);
+        self.serve_held(broadcast, piece);
+        if done {
             self.broadcast_complete(broadcast);
         }
     }

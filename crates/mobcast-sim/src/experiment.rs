@@ -1,8 +1,11 @@
 //! One experiment: a network and its changes, who joins when, what is broadcast, who dies; and its outcome, held
 //! against the optimum of the network.
 
+use std::sync::Arc;
+
 use mobcast_proto::content::object::{Descriptor, FileMeta, ObjectKind};
-use mobcast_proto::content::piece_size::{PieceSizeInput, automatic_piece_size};
+use mobcast_proto::content::piece_size::{PieceSizeInput, strategy_piece_size};
+use mobcast_proto::strategy::{self, overlay::Overlays};
 use mobcast_proto::{BroadcastId, Duration, PieceIndex, Time};
 use mobcast_topology::{ClusterIndex, Scenario};
 
@@ -119,6 +122,7 @@ impl Experiment {
         let length = Some(self.object_bytes);
         let kind = ObjectKind::Synthetic { seed: 0 };
         let receivers = Some((self.scenario.topology.nodes() - 1) as u32);
+        let own = strategy::find(&self.strategy).and_then(|kind| kind.piece_size);
         let input = PieceSizeInput { kind, length, receivers, link_rate_bytes_per_s: None };
         Descriptor {
             kind,
@@ -126,7 +130,7 @@ impl Experiment {
             meta: FileMeta::default(),
             length,
             index_length: 0,
-            piece_size: self.piece_size.unwrap_or_else(|| automatic_piece_size(input)),
+            piece_size: self.piece_size.unwrap_or_else(|| strategy_piece_size(own, input)),
             strategy: self.strategy.clone(),
         }
     }
@@ -149,6 +153,8 @@ impl<'a> Run<'a> {
         let topology = &experiment.scenario.topology;
         let network = Network::new(topology, experiment.network);
         let mut world = World::new(network, experiment.settings);
+        let overlays = Overlays::of(&[&experiment.strategy], Some(Arc::new(experiment.scenario.at_start())));
+        world.found_for(overlays.expect("whoever asks for a strategy knows that there is one"));
         let name = |c: ClusterIndex| experiment.named_clusters.then(|| topology.clusters()[c.as_usize()].name.clone());
         for cluster in topology.indices() {
             for _ in 0..topology.clusters()[cluster.as_usize()].nodes {

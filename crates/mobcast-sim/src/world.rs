@@ -14,6 +14,7 @@ use mobcast_proto::content::have::HaveSet;
 use mobcast_proto::limits::CHUNK_BYTES_MAX;
 use mobcast_proto::node::Node;
 use mobcast_proto::random::mix2;
+use mobcast_proto::strategy::overlay::Overlays;
 use mobcast_proto::wire::Frame;
 use mobcast_proto::{
     BroadcastId, ByteRange, ClusterId, Digest, Duration, GroupId, LinkId, NodeId, PieceIndex, PublicKey, Signature,
@@ -198,6 +199,7 @@ pub struct World {
     /// The machines, by [`NodeIndex`].
     pub machines: Vec<Machine>,
     settings: Settings,
+    overlays: Overlays,
     group: GroupId,
     messages: Vec<Option<Message>>,
     free: Vec<usize>,
@@ -258,6 +260,7 @@ impl World {
             network,
             machines: Vec::new(),
             settings,
+            overlays: Overlays::default(),
             group: GroupId([7; 16]),
             messages: Vec::new(),
             free: Vec::new(),
@@ -271,6 +274,11 @@ impl World {
             real: BTreeMap::new(),
             told: None,
         }
+    }
+
+    /// Says for which strategies the first machine founds the group; to be called before it is started.
+    pub fn found_for(&mut self, overlays: Overlays) {
+        self.overlays = overlays;
     }
 
     /// Starts a broadcast from a machine's synthetic source.

@@ -11,6 +11,7 @@
 //! | [`mod@optimum::changing`] | the bracket of the optimum where capacities change |
 //! | `files` | topologies, experiments and rivals as TOML files (feature `files`) |
 //! | `record` | one line for each run of an experiment, as lab and simulator write it (feature `files`) |
+//! | [`packing`] | planners of several spanning trees, each with a rate |
 //! | [`tree`] | the best single tree, for comparison |
 //!
 //! Rates are whole bytes per second; `None` means that the resource never binds. Times are nanoseconds.
@@ -23,6 +24,7 @@ pub mod files;
 mod flow;
 pub mod network;
 pub mod optimum;
+pub mod packing;
 pub mod preset;
 #[cfg(feature = "files")]
 pub mod record;

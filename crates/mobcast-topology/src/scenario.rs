@@ -28,6 +28,11 @@ impl Scenario {
         Scenario { topology, changes: Vec::new() }
     }
 
+    /// The network as it is at the start, after the changes of time zero: what whoever looks at it then sees.
+    pub fn at_start(&self) -> Topology {
+        self.phases().next().map_or_else(|| self.topology.clone(), |(_, topology)| topology)
+    }
+
     /// The network over time: from when on, in nanoseconds, and how it is then. The first phase begins at 0; changes of
     /// one time make one phase. Changes of links that do not exist are passed over.
     pub fn phases(&self) -> impl Iterator<Item = (u64, Topology)> + '_ {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use mobcast_net::store::StoreError;
 use mobcast_net::tls::IdentityError;
 use mobcast_proto::limits::NAME_BYTES_MAX;
+use mobcast_proto::strategy::overlay::OverlayError;
 
 /// Why a group or a broadcast failed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -52,14 +53,20 @@ pub enum Error {
         /// What was asked for.
         name: String,
     },
-    /// There is no such strategy.
-    #[error("there is no strategy {name:?}; choose one of: {known}")]
-    UnknownStrategy {
+    /// There is no such strategy, or it lacks what it needs.
+    #[error(transparent)]
+    Strategy(#[from] OverlayError),
+    /// The group was founded for other strategies.
+    #[error("the group was founded for {}: name {name} among its strategies when it is founded", founded.join(", "))]
+    NotFounded {
         /// What was asked for.
         name: String,
-        /// What there is.
-        known: String,
+        /// What it was founded for.
+        founded: Vec<String>,
     },
+    /// The description of the network cannot be used.
+    #[error("{0}")]
+    Gauge(String),
     /// The piece size does not fit.
     #[error("a piece size of {size} bytes is not possible: {reason}")]
     PieceSize {
@@ -94,6 +101,8 @@ pub enum ErrorClass {
     NotAdmitted,
     /// The source or the peers are lost. Exit status 4.
     Incomplete,
+    /// What was asked for cannot be. Exit status 2.
+    Usage,
     /// This machine's files or sockets. Exit status 5.
     LocalIo,
 }
@@ -103,15 +112,17 @@ impl Error {
     pub fn class(&self) -> ErrorClass {
         match self {
             Error::NotAdmitted(_) => ErrorClass::NotAdmitted,
+            Error::Name { .. }
+            | Error::Strategy(_)
+            | Error::NotFounded { .. }
+            | Error::Gauge(_)
+            | Error::PieceSize { .. } => ErrorClass::Usage,
             Error::Unreachable { .. } | Error::Incomplete(_) => ErrorClass::Incomplete,
             Error::Listen { .. } | Error::Threads(_) => ErrorClass::LocalIo,
             Error::Store(error) if error.is_local_io() => ErrorClass::LocalIo,
             Error::Store(_)
             | Error::Address(_)
             | Error::Identity(_)
-            | Error::Name { .. }
-            | Error::UnknownStrategy { .. }
-            | Error::PieceSize { .. }
             | Error::Busy
             | Error::Aborted(_)
             | Error::WrongHash

@@ -9,16 +9,17 @@ use mobcast_proto::NodeId;
 use mobcast_proto::content::Descriptor;
 use mobcast_proto::content::announcement::WHOLE_BYTES_MAX;
 use mobcast_proto::content::object::ObjectKind;
-use mobcast_proto::content::piece_size::{PieceSizeInput, automatic_piece_size};
+use mobcast_proto::content::piece_size::{PieceSizeInput, strategy_piece_size};
 use mobcast_proto::group::ticket::Ticket;
 use mobcast_proto::limits::{PIECE_SIZE_MAX, PIECE_SIZE_MIN, PIECES_MAX};
+use mobcast_proto::strategy::{self, overlay::Overlays};
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::timeout;
 
 use crate::source::SourceKind;
 use crate::state::{GroupState, Standing};
 use crate::transfer::Transfer;
-use crate::{Broadcast, BroadcastOptions, Error, EventStream, GroupOptions, Offer, STRATEGIES, Source};
+use crate::{Broadcast, BroadcastOptions, Error, EventStream, GroupOptions, Offer, Source};
 
 /// Piece size of objects that travel in one frame, bytes: such an object must not have two pieces.
 const WHOLE_PIECE_SIZE: u32 = 64 << 10;
@@ -59,8 +60,11 @@ impl Group {
     /// Founds a group, of which this node is the coordinator.
     pub async fn create(options: GroupOptions) -> Result<Group, Error> {
         options.check()?;
+        let strategies: Vec<&str> = options.strategies.iter().map(String::as_str).collect();
+        let overlays = Overlays::of(&strategies, options.gauge.as_ref().map(|gauge| Arc::clone(&gauge.0)))?;
         let (state, offers) = GroupState::new(options.name.clone(), true);
-        let (driver, ticket) = Driver::found(driver_options(&options), options.expires, Arc::clone(&state) as _)?;
+        let driver_options = driver_options(&options, overlays);
+        let (driver, ticket) = Driver::found(driver_options, options.expires, Arc::clone(&state) as _)?;
         let group = Group::new(driver, state, options, Some(ticket), offers);
         group.standing().await?;
         Ok(group)
@@ -70,7 +74,7 @@ impl Group {
     pub async fn join(ticket: &Ticket, options: GroupOptions, wait: Duration) -> Result<Group, Error> {
         options.check()?;
         let (state, offers) = GroupState::new(options.name.clone(), false);
-        let driver = Driver::join(ticket, driver_options(&options), Arc::clone(&state) as _)?;
+        let driver = Driver::join(ticket, driver_options(&options, Overlays::default()), Arc::clone(&state) as _)?;
         let group = Group::new(driver, state, options, None, offers);
         match timeout(wait, group.standing()).await {
             Ok(result) => result.map(|()| group),
@@ -144,9 +148,10 @@ impl Group {
 impl Group {
     /// Starts a broadcast with this node as its root. Members are told at once; later joiners when they come.
     pub async fn broadcast(&self, source: Source, options: BroadcastOptions) -> Result<Broadcast, Error> {
-        if !STRATEGIES.iter().any(|kind| kind.name == options.strategy) {
-            let known = STRATEGIES.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
-            return Err(Error::UnknownStrategy { name: options.strategy, known });
+        let kind = strategy::named(&options.strategy)?;
+        let founded = &self.inner.options.strategies;
+        if self.inner.ticket.is_some() && !founded.iter().any(|name| name == kind.name) {
+            return Err(Error::NotFounded { name: options.strategy, founded: founded.clone() });
         }
         let spool_dir = self.inner.options.spool_dir.clone();
         let expected = options.receivers.or_else(|| u32::try_from(self.members().len()).ok().filter(|&n| n > 0));
@@ -212,7 +217,8 @@ fn prepare(
         }
     };
     let description = source.description().clone();
-    let piece_size = piece_size(options.piece_size, description.kind, description.length, receivers)?;
+    let own = strategy::named(&options.strategy)?.piece_size;
+    let piece_size = piece_size(options.piece_size, own, description.kind, description.length, receivers)?;
     let small = description.length.filter(|&length| length <= WHOLE_BYTES_MAX && length <= u64::from(piece_size));
     let whole = small.map(|length| -> Result<Vec<u8>, StoreError> {
         let mut bytes = vec![0; length as usize];
@@ -224,11 +230,18 @@ fn prepare(
     Ok(Prepared { source: Arc::new(source), descriptor, whole })
 }
 
-fn piece_size(asked: Option<u32>, kind: ObjectKind, length: Option<u64>, receivers: Option<u32>) -> Result<u32, Error> {
+/// The piece size that was `asked` for; or `own`, the strategy's, unless that were too many pieces; or one chosen automatically.
+fn piece_size(
+    asked: Option<u32>,
+    own: Option<u32>,
+    kind: ObjectKind,
+    length: Option<u64>,
+    receivers: Option<u32>,
+) -> Result<u32, Error> {
     let Some(size) = asked else {
         let small = length.is_some_and(|length| length <= WHOLE_BYTES_MAX);
         let input = PieceSizeInput { kind, length, receivers, link_rate_bytes_per_s: None };
-        return Ok(if small { WHOLE_PIECE_SIZE } else { automatic_piece_size(input) });
+        return Ok(if small { WHOLE_PIECE_SIZE } else { strategy_piece_size(own, input) });
     };
     let refuse = |reason: String| Err(Error::PieceSize { size: size.into(), reason });
     if !size.is_power_of_two() || !(PIECE_SIZE_MIN..=PIECE_SIZE_MAX).contains(&size) {
@@ -240,7 +253,7 @@ fn piece_size(asked: Option<u32>, kind: ObjectKind, length: Option<u64>, receive
     Ok(size)
 }
 
-fn driver_options(options: &GroupOptions) -> DriverOptions {
+fn driver_options(options: &GroupOptions, overlays: Overlays) -> DriverOptions {
     DriverOptions {
         name: options.name.clone(),
         cluster: options.cluster.clone(),
@@ -248,6 +261,7 @@ fn driver_options(options: &GroupOptions) -> DriverOptions {
         advertise: options.advertise.clone(),
         plain: options.plain,
         max_rate_bytes_per_s: options.max_rate_bytes_per_s,
+        overlays,
     }
 }
 

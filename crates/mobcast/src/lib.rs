@@ -25,6 +25,7 @@
 //! |---|---|
 //! | `group` | founding, joining, leaving; offers |
 //! | `broadcast` | one broadcast: progress, completion, release, report |
+//! | `gauge` | what the network is like, for strategies that plan for it |
 //! | `source`, `sink` | where bytes come from and go to |
 //! | `state`, `transfer` | what the driver's notices say, kept for the above |
 //! | `options`, `report`, `events`, `error` | the words in which the above speak |
@@ -34,6 +35,7 @@
 mod broadcast;
 mod error;
 mod events;
+mod gauge;
 mod group;
 mod options;
 mod report;
@@ -45,6 +47,7 @@ mod transfer;
 pub use broadcast::{Broadcast, Completed, NodeProgress, NodeState, Offer, Progress};
 pub use error::{Error, ErrorClass};
 pub use events::{EventStream, GroupEvent};
+pub use gauge::Gauge;
 pub use group::{Group, NodeInfo};
 pub use mobcast_net::store::{StoreError, default_spool_dir};
 pub use mobcast_proto::content::ObjectKind;

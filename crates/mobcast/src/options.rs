@@ -8,7 +8,7 @@ pub use mobcast_net::driver::DEFAULT_PORT;
 use mobcast_net::store::default_spool_dir;
 use mobcast_proto::limits::NAME_BYTES_MAX;
 
-use crate::Error;
+use crate::{Error, Gauge, STRATEGIES};
 
 /// How long a ticket admits, unless told otherwise.
 const EXPIRES: Duration = Duration::from_secs(24 * 3600);
@@ -33,6 +33,11 @@ pub struct GroupOptions {
     pub expires: Duration,
     /// Bytes per second of payload that this node sends at most, to all peers together.
     pub max_rate_bytes_per_s: Option<u64>,
+    /// Names of the strategies by which objects will be broadcast, of [`crate::STRATEGIES`]. Each needs its own links between
+    /// the nodes, which all have from the beginning. Only the founder's count. Default: `mob`.
+    pub strategies: Vec<String>,
+    /// What the network is like, for strategies that plan for it. Only the founder's counts.
+    pub gauge: Option<Gauge>,
     /// Directory for unnamed temporary files: streams, and objects that are only verified or written to a pipe.
     pub spool_dir: PathBuf,
 }
@@ -60,6 +65,8 @@ impl Default for GroupOptions {
             plain: false,
             expires: EXPIRES,
             max_rate_bytes_per_s: None,
+            strategies: vec![STRATEGIES[0].name.into()],
+            gauge: None,
             spool_dir: default_spool_dir(),
         }
     }
@@ -72,7 +79,7 @@ fn host_name() -> String {
 /// How an object is broadcast.
 #[derive(Clone, Debug)]
 pub struct BroadcastOptions {
-    /// Name of the strategy, one of [`crate::STRATEGIES`]. Default: `mob`.
+    /// Name of the strategy, one of those that the group was founded for ([`GroupOptions::strategies`]). Default: `mob`.
     pub strategy: String,
     /// Bytes of a piece: a power of two from 16 KiB to 16 MiB. By default chosen from the object's size and the number
     /// of receivers.
@@ -84,7 +91,7 @@ pub struct BroadcastOptions {
 
 impl Default for BroadcastOptions {
     fn default() -> BroadcastOptions {
-        BroadcastOptions { strategy: "mob".into(), piece_size: None, receivers: None }
+        BroadcastOptions { strategy: STRATEGIES[0].name.into(), piece_size: None, receivers: None }
     }
 }
 

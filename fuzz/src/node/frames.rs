@@ -10,10 +10,12 @@ use mobcast_proto::content::manifest::{Batch, Chain, End};
 use mobcast_proto::content::object::Descriptor;
 use mobcast_proto::content::slots::SlotSet;
 use mobcast_proto::group::assignment::{Assignment, Credential};
+use mobcast_proto::group::place::{PlanPlace, TreeChild, TreePlace};
 use mobcast_proto::group::report::{NodeResult, Report, SignedReport, Traffic};
 use mobcast_proto::group::succession::{Standing, Succession};
 use mobcast_proto::limits::PIECES_MAX;
 use mobcast_proto::strategy::message::StrategyMessage;
+use mobcast_proto::strategy::plan::Split;
 use mobcast_proto::wire::Frame;
 use mobcast_proto::wire::frame::{Join, Leader, Refusal};
 use mobcast_proto::{
@@ -176,6 +178,32 @@ fn assignment(u: &mut Unstructured<'_>) -> Result<Assignment> {
         global_peers: peers(u)?,
         slots: slots(u)?,
         successors: (0..u.int_in_range(0..=2)?).map(|_| Ok(peer(u.int_in_range(1..=4)?))).collect::<Result<_>>()?,
+        plans: (0..u.int_in_range(0..=1)?).map(|_| plan(u)).collect::<Result<_>>()?,
+        plan_peers: peers(u)?,
+    })
+}
+
+fn plan(u: &mut Unstructured<'_>) -> Result<PlanPlace> {
+    let child = |u: &mut Unstructured<'_>| -> Result<TreeChild> {
+        let rate_bytes_per_s = u.arbitrary::<bool>()?.then_some(u.arbitrary()?);
+        Ok(TreeChild { node: node(u)?, rate_bytes_per_s })
+    };
+    let tree = |u: &mut Unstructured<'_>| -> Result<TreePlace> {
+        Ok(TreePlace {
+            weight: u.arbitrary()?,
+            depth: number(u)?,
+            parent: if u.ratio(1, 4)? { None } else { Some(node(u)?) },
+            children: (0..u.int_in_range(0..=2)?).map(|_| child(u)).collect::<Result<_>>()?,
+        })
+    };
+    Ok(PlanPlace {
+        strategy: ["chain", "balanced", "scatter-allgather"][u.int_in_range(0..=2)?].into(),
+        root: NodeId(u.int_in_range(0..=1)?),
+        position: number(u)?,
+        nodes: number(u)?,
+        split: [Split::RoundRobin, Split::Weighted, Split::Blocks][u.int_in_range(0..=2)?],
+        trees: (0..u.int_in_range(0..=3)?).map(|_| tree(u)).collect::<Result<_>>()?,
+        peers: (0..u.int_in_range(0..=3)?).map(|_| node(u)).collect::<Result<_>>()?,
     })
 }
 

@@ -16,6 +16,7 @@ use mobcast_proto::group::assignment::{Assignment, Credential, PeerAddress};
 use mobcast_proto::group::report::{Report, SignedReport};
 use mobcast_proto::io::PeerIdentity;
 use mobcast_proto::node::{Node, NodeConfig};
+use mobcast_proto::strategy::overlay::Overlays;
 use mobcast_proto::wire::Frame;
 use mobcast_proto::wire::frame::Join;
 use mobcast_proto::{BroadcastId, ClusterId, Duration, GroupId, NodeId, PublicKey, Time};
@@ -105,8 +106,8 @@ fn feed_coordinator(u: &mut Unstructured<'_>) -> Result<()> {
 }
 
 fn config(seed: u64) -> NodeConfig {
-    let (name, cluster) = ("fed".to_owned(), Some("a".to_owned()));
-    NodeConfig { group: GROUP, name, cluster, addresses: vec![address(99)], key: KEY, plain: false, seed }
+    let (name, cluster, overlays) = ("fed".to_owned(), Some("a".to_owned()), Overlays::default());
+    NodeConfig { group: GROUP, name, cluster, addresses: vec![address(99)], key: KEY, plain: false, seed, overlays }
 }
 
 fn address(node: u32) -> std::net::SocketAddr {
@@ -138,6 +139,8 @@ fn assignment() -> Assignment {
         global_peers: vec![peer(2), peer(4)],
         slots: SlotSet::all().take(2048),
         successors: vec![peer(MEMBER.0), peer(2)],
+        plans: Vec::new(),
+        plan_peers: Vec::new(),
     }
 }
 
@@ -153,6 +156,6 @@ fn description(u: &mut Unstructured<'_>, form: u8) -> Result<Descriptor> {
         length: (kind != ObjectKind::Stream).then_some(length),
         index_length: if kind == ObjectKind::Directory { length.min(100) } else { 0 },
         piece_size: PIECE_SIZE,
-        strategy: "mob".into(),
+        strategy: ["mob", "chain", "scatter-allgather", "balanced"][u.int_in_range(0..=3)?].into(),
     })
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use mobcast::{
-    Broadcast, BroadcastOptions, DEFAULT_PORT, EventStream, Group, GroupEvent, Progress, STRATEGIES, Source,
+    Broadcast, BroadcastOptions, DEFAULT_PORT, EventStream, Gauge, Group, GroupEvent, Progress, STRATEGIES, Source,
 };
 use serde_json::json;
 
@@ -58,6 +58,10 @@ pub struct SendArgs {
         value_parser = PossibleValuesParser::new(STRATEGIES.iter().map(|strategy| strategy.name)))]
     strategy: String,
 
+    /// What the network between the clusters is like, for strategies that plan for it: a topology file
+    #[arg(long, value_name = "FILE", env = "MOBCAST_GAUGE", hide_env_values = true)]
+    gauge: Option<PathBuf>,
+
     /// Unit of exchange and verification: a power of two from 16KiB to 16MiB
     /// [default: chosen from the sizes of object and group]
     #[arg(long, value_name = "SIZE", env = "MOBCAST_PIECE_SIZE", hide_env_values = true, value_parser = piece_size)]
@@ -93,6 +97,8 @@ pub async fn run(args: SendArgs) -> Outcome {
     args.ticket_file.as_deref().into_iter().for_each(ticket::remove_stale);
     let mut options = args.node.options();
     options.expires = args.expires;
+    options.strategies = vec![args.strategy.clone()];
+    options.gauge = args.gauge.as_deref().map(Gauge::read).transpose()?;
     let group = Group::create(options).await?;
     let events = group.events();
     // A directory is scanned here, which may take a while.

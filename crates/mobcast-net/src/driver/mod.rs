@@ -47,6 +47,7 @@ use mobcast_proto::group::report::Traffic;
 use mobcast_proto::group::ticket::Ticket;
 use mobcast_proto::io::Event;
 use mobcast_proto::node::{Node, NodeConfig};
+use mobcast_proto::strategy::overlay::Overlays;
 use mobcast_proto::{BroadcastId, ClusterId, Digest, GroupId};
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::sync::mpsc::error::TrySendError;
@@ -84,6 +85,8 @@ pub struct DriverOptions {
     pub plain: bool,
     /// Limit to the payload sent, bytes per second.
     pub max_rate_bytes_per_s: Option<u64>,
+    /// At the founder: for which strategies the group is.
+    pub overlays: Overlays,
 }
 
 /// Why a node cannot be started.
@@ -319,6 +322,7 @@ fn config(
         key: keys.public(),
         plain: options.plain,
         seed: u64::from_be_bytes(random()?),
+        overlays: options.overlays.clone(),
     })
 }
 

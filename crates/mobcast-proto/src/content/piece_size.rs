@@ -35,6 +35,14 @@ pub struct PieceSizeInput {
     pub link_rate_bytes_per_s: Option<u64>,
 }
 
+/// What a strategy sends at a time, unless that were more pieces than an object may have or it leaves the choice: then the
+/// automatic size.
+pub fn strategy_piece_size(own: Option<u32>, input: PieceSizeInput) -> u32 {
+    let fits =
+        |size: &u32| input.length.is_none_or(|length| length.div_ceil(u64::from(*size)) <= u64::from(PIECES_MAX));
+    own.filter(fits).unwrap_or_else(|| automatic_piece_size(input))
+}
+
 /// The piece size for an object: a power of two. One piece should not take a link more than about a second.
 pub fn automatic_piece_size(input: PieceSizeInput) -> u32 {
     let Some(length) = input.length else {

@@ -6,6 +6,7 @@ use crate::content::have::HaveSet;
 use crate::content::slots::SlotSet;
 use crate::fetch::swarm::Swarm;
 use crate::flow::window::Window;
+use crate::group::place::PlanPlace;
 use crate::limits::HAVE_INTERVAL;
 use crate::time::{Duration, Time};
 use crate::units::{ClusterId, LinkId, NodeId, PieceIndex};
@@ -32,8 +33,12 @@ pub struct Standing {
     pub cluster_size: u32,
     /// All clusters.
     pub clusters: Vec<ClusterId>,
+    /// The node's rank in its cluster.
+    pub rank: u32,
     /// The node's share.
     pub slots: SlotSet,
+    /// The node's place in the plan of the broadcast's strategy, if that has one and the group was founded for it.
+    pub plan: Option<PlanPlace>,
 }
 
 /// A peer in a broadcast.

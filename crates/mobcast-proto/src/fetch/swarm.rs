@@ -48,6 +48,7 @@ pub struct Swarm {
     paused: bool,
     flush_at: Option<Time>,
     wake_at: Option<Time>,
+    rate_limits: Vec<(LinkId, Option<u64>)>,
     outputs: Vec<Output>,
 }
 
@@ -86,6 +87,7 @@ impl Swarm {
             paused: true,
             flush_at: None,
             wake_at: None,
+            rate_limits: Vec::new(),
             outputs: Vec::new(),
         }
     }
@@ -126,6 +128,14 @@ impl Swarm {
     /// Pieces that have to come first, because the places of all others are in them.
     pub fn index_pieces(&self) -> u32 {
         self.index_pieces
+    }
+
+    /// Pieces of the whole object, once that is known.
+    pub fn total(&self) -> Option<u32> {
+        match self.end {
+            Some(_) => Some(self.known),
+            None => self.length.map(|length| piece_count(length, self.piece_size)),
+        }
     }
 
     /// How the object ends, once that is known.
@@ -271,326 +281,15 @@ impl Swarm {
         self.send(link, Frame::Strategy { broadcast: self.id, message });
     }
 
+    /// Limits what this node sends to a peer to a rate in bytes per second, or takes the limit back.
+    pub fn limit_rate(&mut self, link: LinkId, rate_bytes_per_s: Option<u64>) {
+        self.rate_limits.push((link, rate_bytes_per_s));
+    }
+
     /// Asks for [`crate::strategy::StrategyEvent::Timeout`] at a time; the earliest one asked for counts.
     pub fn wake_at(&mut self, time: Time) {
         self.wake_at = Some(self.wake_at.map_or(time, |at| at.min(time)));
     }
-
-    // ---- Bookkeeping, for the broadcast ----
-
-    pub(crate) fn set_now(&mut self, now: Time) {
-        self.now = self.now.max(now);
-    }
-
-    pub(crate) fn take_outputs(&mut self) -> std::vec::Drain<'_, Output> {
-        self.outputs.drain(..)
-    }
-
-    pub(crate) fn send(&mut self, link: LinkId, frame: Frame) {
-        self.outputs.push(Output::Send { link, frame });
-    }
-
-    pub(crate) fn push_output(&mut self, output: Output) {
-        self.outputs.push(output);
-    }
-
-    pub(crate) fn timeout(&self) -> Option<Time> {
-        [self.flush_at, self.wake_at].into_iter().flatten().min()
-    }
-
-    /// At least a piece may always be open.
-    pub(crate) fn set_open_limit(&mut self, bytes: u64) {
-        self.open_limit = bytes.max(u64::from(self.piece_size));
-    }
-
-    pub(crate) fn set_paused(&mut self, paused: bool) {
-        self.paused = paused;
-    }
-
-    pub(crate) fn take_wake_up(&mut self) -> bool {
-        let due = self.wake_at.is_some_and(|at| at <= self.now);
-        if due {
-            self.wake_at = None;
-        }
-        due
-    }
-
-    /// Says where this node stands. Which peers are local changes only with the first word of its own cluster.
-    pub(crate) fn set_standing(&mut self, standing: Standing) {
-        let moved = self.standing.cluster != standing.cluster;
-        self.standing = standing;
-        if !moved {
-            return;
-        }
-        self.local_copies.clear();
-        for peer in self.peers.values_mut() {
-            peer.local = peer.cluster == self.standing.cluster;
-            peer.window.set_local(peer.local);
-            for piece in peer.have.iter().filter(|_| peer.local) {
-                count_copy(&mut self.local_copies, piece);
-            }
-        }
-    }
-
-    pub(crate) fn add_peer(&mut self, link: LinkId, node: NodeId, cluster: ClusterId) {
-        let mut peer = SwarmPeer::new(node, cluster, cluster == self.standing.cluster);
-        peer.window.set_local(peer.local);
-        self.peers.insert(link, peer);
-    }
-
-    /// Removes a peer; what was asked of it is missing again.
-    pub(crate) fn remove_peer(&mut self, link: LinkId) {
-        let asked: Vec<PieceIndex> = self
-            .open
-            .iter()
-            .filter(|(_, open)| open.parts.iter().any(|part| part.peer == link))
-            .map(|(&piece, _)| piece)
-            .collect();
-        for piece in asked {
-            self.forget_part(link, piece);
-        }
-        if let Some(peer) = self.peers.remove(&link)
-            && peer.local
-        {
-            for piece in peer.have.iter() {
-                self.local_copies[piece.as_usize()] -= 1;
-            }
-        }
-    }
-
-    /// A peer has pieces; returns those that are news, as runs.
-    pub(crate) fn add_have(&mut self, link: LinkId, batches: u32, runs: &[Run]) -> Vec<Run> {
-        let Some(peer) = self.peers.get_mut(&link) else { return Vec::new() };
-        peer.batches = peer.batches.max(batches);
-        let mut fresh = Vec::new();
-        for piece in runs.iter().flat_map(|run| run.pieces()) {
-            if peer.have.insert(piece) {
-                fresh.push(piece);
-                peer.to_announce.remove(&piece);
-                if peer.local {
-                    count_copy(&mut self.local_copies, piece);
-                }
-            }
-        }
-        runs_of(fresh)
-    }
-
-    /// Hashes of more pieces are known.
-    pub(crate) fn add_known(&mut self, pieces: u32, batches: u32, end: Option<End>) -> Run {
-        let first = PieceIndex(self.known);
-        self.known += pieces;
-        self.batches = batches;
-        self.end = end;
-        self.announce_batches();
-        Run { first, count: pieces }
-    }
-
-    /// A piece of this node's own source is known and stored at once.
-    pub(crate) fn add_own(&mut self, piece: PieceIndex) {
-        self.have.insert(piece);
-    }
-
-    /// Payload has arrived.
-    pub(crate) fn add_payload(&mut self, link: LinkId, piece: PieceIndex, range: ByteRange) -> Arrival {
-        self.count_in(link, range.len());
-        let asked = self.open.get(&piece).is_some_and(|open| open.parts.iter().any(|part| part.peer == link));
-        let Some(open) = self.open.get_mut(&piece).filter(|open| asked && range.end <= open.len()) else {
-            // Sent before the peer knew that it is not wanted any more.
-            self.traffic.wasted += u64::from(range.len());
-            match self.open.get_mut(&piece) {
-                // In the driver its bytes may lie among those of the peer that was asked.
-                Some(open) if !open.contributors.contains(&link) => open.contributors.push(link),
-                Some(_) => {}
-                None => self.outputs.push(Output::DropPiece { broadcast: self.id, piece }),
-            }
-            return Arrival { complete: false, room: self.has_room(link) };
-        };
-        let was_complete = open.is_complete();
-        self.traffic.wasted += u64::from(range.len() - open.insert(range));
-        if !open.contributors.contains(&link) {
-            open.contributors.push(link);
-        }
-        let complete = open.is_complete() && !was_complete;
-        if complete {
-            open.arrived_at = Some(self.now);
-        }
-        self.serve_part(link, piece, range);
-        if complete {
-            self.cancel_all(piece);
-        }
-        Arrival { complete, room: self.has_room(link) }
-    }
-
-    /// A piece is verified and stored.
-    pub(crate) fn add_stored(&mut self, piece: PieceIndex) {
-        self.cancel_all(piece);
-        self.close_open(piece);
-        let fresh = self.have.insert(piece);
-        assert!(fresh, "{piece} is stored twice");
-    }
-
-    /// A piece was wrong: it is missing again. Returns who sent bytes of it.
-    pub(crate) fn add_wrong(&mut self, piece: PieceIndex) -> Vec<LinkId> {
-        self.cancel_all(piece);
-        let contributors = self.close_open(piece).map(|open| open.contributors).unwrap_or_default();
-        if contributors.len() > 1 {
-            self.suspect.insert(piece);
-        }
-        contributors
-    }
-
-    /// A peer will not serve a request.
-    pub(crate) fn add_rejected(&mut self, link: LinkId, piece: PieceIndex) {
-        self.forget_part(link, piece);
-        // Whoever rejects a request does not have the piece, whatever it said.
-        if let Some(peer) = self.peers.get_mut(&link)
-            && peer.have.remove(piece)
-            && peer.local
-        {
-            self.local_copies[piece.as_usize()] -= 1;
-        }
-    }
-
-    pub(crate) fn count_out(&mut self, link: LinkId, bytes: u32) {
-        match self.peers.get(&link) {
-            Some(peer) if peer.local => self.traffic.out_lan += u64::from(bytes),
-            _ => self.traffic.out_wan += u64::from(bytes),
-        }
-    }
-
-    /// Sends the have-messages that are due.
-    pub(crate) fn flush(&mut self) {
-        if self.flush_at.is_none_or(|at| at > self.now) {
-            return;
-        }
-        self.flush_at = None;
-        let (now, id, batches, peers, size) = (self.now, self.id, self.batches, self.peers.len(), self.piece_size);
-        for (&link, peer) in &mut self.peers {
-            if !peer.has_news(batches) {
-                continue;
-            }
-            let due = peer.flush_due(now, peers, size);
-            if due > now {
-                self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
-                continue;
-            }
-            let pieces = std::mem::take(&mut peer.to_announce);
-            for &piece in &pieces {
-                peer.announced.insert(piece);
-            }
-            peer.batches_announced = batches;
-            peer.flushed_at = Some(now);
-            let runs = runs_of(pieces);
-            let frames = runs.chunks(RUNS_PER_FRAME).map(|runs| runs.to_vec());
-            let frames: Vec<Vec<Run>> = if runs.is_empty() { vec![Vec::new()] } else { frames.collect() };
-            for pieces in frames {
-                let frame = Frame::Have { broadcast: id, batches, pieces };
-                self.outputs.push(Output::Send { link, frame });
-            }
-        }
-    }
-
-    /// Lets peers know how many manifest batches there are.
-    pub(crate) fn announce_batches(&mut self) {
-        let (now, batches, peers, size) = (self.now, self.batches, self.peers.len(), self.piece_size);
-        let due = self.peers.values().filter(|p| p.has_news(batches)).map(|p| p.flush_due(now, peers, size)).min();
-        if let Some(due) = due {
-            self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
-        }
-    }
-
-    /// # Panics
-    /// If the books do not add up: that is a bug.
-    pub(crate) fn check_invariants(&self) {
-        let open_bytes: u64 = self.open.values().map(|open| u64::from(open.len())).sum();
-        assert_eq!(open_bytes, self.open_bytes, "open bytes are counted wrongly");
-        assert!(open_bytes <= OPEN_PIECES_BYTES_MAX, "{open_bytes} bytes are open");
-        for (&piece, open) in &self.open {
-            assert!(!self.have.contains(piece), "{piece} is open and stored");
-            assert!(piece.0 < self.known, "{piece} is open and its hash is not known");
-            assert!(self.open_set.contains(piece) != (open.parts.is_empty() && !open.is_complete()), "{piece} is idle");
-            assert!(open.parts.iter().all(|part| self.peers.contains_key(&part.peer)), "{piece} is asked of nobody");
-        }
-        for (link, peer) in &self.peers {
-            let parts = self.open.values().flat_map(|open| &open.parts).filter(|part| part.peer == *link);
-            let outstanding: u64 = parts.map(|part| u64::from(part.rest.len())).sum();
-            assert_eq!(outstanding, peer.window.outstanding(), "what is asked of {link} is counted wrongly");
-        }
-        assert!(self.have.count() <= self.known || self.id.root == self.standing.node, "more stored than known");
-    }
-
-    fn count_in(&mut self, link: LinkId, bytes: u32) {
-        match self.peers.get(&link) {
-            Some(peer) if peer.local => self.traffic.in_lan += u64::from(bytes),
-            _ => self.traffic.in_wan += u64::from(bytes),
-        }
-    }
-
-    /// Notes that a peer has served a range of what was asked of it.
-    fn serve_part(&mut self, link: LinkId, piece: PieceIndex, range: ByteRange) {
-        let Some(open) = self.open.get_mut(&piece) else { return };
-        let Some(at) = open.parts.iter().position(|part| part.peer == link && part.rest.start == range.start) else {
-            return;
-        };
-        let Some(peer) = self.peers.get_mut(&link) else { return };
-        let part = &mut open.parts[at];
-        let served = range.len().min(part.rest.len());
-        part.rest.start += served;
-        peer.window.handle_bytes(self.now, served);
-        if part.rest.is_empty() {
-            let mark = part.mark;
-            open.parts.remove(at);
-            peer.window.handle_served(self.now, mark);
-            self.reopen_if_idle(piece);
-        }
-    }
-
-    fn cancel_all(&mut self, piece: PieceIndex) {
-        let asked: Vec<LinkId> =
-            self.open.get(&piece).map(|open| open.parts.iter().map(|part| part.peer).collect()).unwrap_or_default();
-        for link in asked {
-            self.cancel(link, piece);
-        }
-    }
-
-    fn forget_part(&mut self, link: LinkId, piece: PieceIndex) -> bool {
-        let Some(open) = self.open.get_mut(&piece) else { return false };
-        let Some(at) = open.parts.iter().position(|part| part.peer == link) else { return false };
-        let part = open.parts.remove(at);
-        if let Some(peer) = self.peers.get_mut(&link) {
-            peer.window.handle_dropped(part.rest.len());
-        }
-        self.reopen_if_idle(piece);
-        true
-    }
-
-    /// A piece that nobody is asked for any more is missing again; one without a single byte needs no buffer.
-    fn reopen_if_idle(&mut self, piece: PieceIndex) {
-        let Some(open) = self.open.get(&piece) else { return };
-        if !open.parts.is_empty() || open.is_complete() {
-            return;
-        }
-        self.open_set.remove(piece);
-        // Half a piece is worth keeping, but not so many of them that there is no room to ask for the other halves.
-        if open.is_empty() || self.is_suspect(piece) || self.open_bytes > self.open_limit / 2 {
-            self.close_open(piece);
-        }
-    }
-
-    fn close_open(&mut self, piece: PieceIndex) -> Option<OpenPiece> {
-        let open = self.open.remove(&piece)?;
-        self.open_bytes -= u64::from(open.len());
-        self.open_set.remove(piece);
-        if !open.is_complete() {
-            self.outputs.push(Output::DropPiece { broadcast: self.id, piece });
-        }
-        Some(open)
-    }
 }
 
-fn count_copy(copies: &mut Vec<u16>, piece: PieceIndex) {
-    if piece.as_usize() >= copies.len() {
-        copies.resize(piece.as_usize() + 1, 0);
-    }
-    copies[piece.as_usize()] += 1;
-}
+mod books;

@@ -1,4 +1,5 @@
 //! How fast: rates, round-trip times, request windows, and the order in which requests are served.
 
+pub mod held;
 pub mod upload;
 pub mod window;

@@ -41,6 +41,9 @@ struct Queue {
     peer_pieces: u32,
     /// Parts that it was served.
     served: u64,
+    /// To which rate a strategy limits what it is sent, bytes per second, and until when it has had its due.
+    rate_bytes_per_s: Option<u64>,
+    due_at: Time,
 }
 
 /// Parts of a piece that the driver holds for a link.
@@ -125,6 +128,20 @@ impl Uploads {
         self.open.retain(|link| self.queues[link].is_open());
     }
 
+    /// Limits what a link is sent to a rate in bytes per second, or takes the limit back (shaping at the sender, as in
+    /// Balanced Multicasting: den Burger, Kielmann and Bal, SC 2005).
+    pub fn limit_rate(&mut self, link: LinkId, rate_bytes_per_s: Option<u64>) {
+        if let Some(queue) = self.queues.get_mut(&link) {
+            queue.rate_bytes_per_s = rate_bytes_per_s.map(|rate| rate.max(1));
+            queue.due_at = Time::ZERO;
+        }
+    }
+
+    /// When, after `now`, a link may be sent more that has had its due.
+    pub fn timeout(&self, now: Time) -> Option<Time> {
+        self.open.iter().map(|link| self.queues[link].due_at).filter(|&at| at > now).min()
+    }
+
     /// The driver has sent (or dropped) one part of a piece that it was given for `link`.
     pub fn handle_sent(&mut self, link: LinkId) {
         if let Some(piece) = self.queues.get_mut(&link).and_then(|queue| queue.in_driver.pop_front()) {
@@ -139,7 +156,8 @@ impl Uploads {
             let queue = &self.queues[&link];
             ((!queue.wan, queue.in_driver.len(), queue.has(), link), link)
         };
-        let mut turns: Vec<_> = self.open.iter().map(key).collect();
+        let due = |link: &&LinkId| self.queues[*link].due_at <= now;
+        let mut turns: Vec<_> = self.open.iter().filter(due).map(key).collect();
         turns.sort_unstable();
         let (link, next) = turns.into_iter().find_map(|(_, link)| Some((link, self.next_of(now, link)?)))?;
         let queue = self.queues.get_mut(&link).expect("chosen among the queues");
@@ -147,6 +165,10 @@ impl Uploads {
         let piece = (upload.broadcast, upload.piece);
         queue.in_driver.push_back(piece);
         queue.served += 1;
+        if let Some(rate) = queue.rate_bytes_per_s {
+            let takes = u128::from(upload.range.len()) * 1_000_000_000 / u128::from(rate);
+            queue.due_at = queue.due_at.max(now) + Duration(u64::try_from(takes).unwrap_or(u64::MAX / 2));
+        }
         if !queue.wan {
             let sending = self.sending.entry(piece).or_default();
             match sending.iter_mut().find(|sending| sending.link == link) {
@@ -343,6 +365,21 @@ mod tests {
                 uploads.check_invariants();
             }
         }
+    }
+
+    #[test]
+    fn a_limited_link_is_sent_at_its_rate_and_holds_nobody_up() {
+        let mut uploads = uploads(&[(1, true, 1), (2, true, 1)]);
+        uploads.limit_rate(LinkId(1), Some(10));
+        assert_eq!(order(&mut uploads), [1, 2, 2], "one byte is a tenth of a second");
+        assert_eq!(uploads.timeout(Time::ZERO), Some(Time::ZERO + Duration::from_millis(100)));
+        let later = |ms: u64| Time::ZERO + Duration::from_millis(ms);
+        assert_eq!(uploads.poll(later(99)), None);
+        assert_eq!(uploads.poll(later(100)).map(|(link, _)| link.0), Some(1));
+        uploads.limit_rate(LinkId(1), None);
+        (0..2).for_each(|_| uploads.handle_sent(LinkId(1)));
+        assert_eq!(order(&mut uploads), [1, 1], "nobody limits it any more");
+        assert_eq!(uploads.timeout(Time::ZERO), None);
     }
 
     #[test]

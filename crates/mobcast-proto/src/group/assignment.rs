@@ -4,7 +4,10 @@
 use std::net::{IpAddr, SocketAddr};
 
 use crate::content::slots::SlotSet;
-use crate::limits::{ADDRESSES_MAX, CLUSTERS_MAX, GLOBAL_PEERS_MAX, LOCAL_PEERS_MAX, NAME_BYTES_MAX, SUCCESSORS};
+use crate::group::place::PlanPlace;
+use crate::limits::{
+    ADDRESSES_MAX, CLUSTERS_MAX, GLOBAL_PEERS_MAX, LINKS_MAX, LOCAL_PEERS_MAX, NAME_BYTES_MAX, PLANS_MAX, SUCCESSORS,
+};
 use crate::units::{ClusterId, GroupId, NodeId, PublicKey};
 use crate::wire::codec::{DecodeError, Reader, Writer};
 
@@ -50,6 +53,10 @@ pub struct Assignment {
     pub slots: SlotSet,
     /// Who takes over when the coordinator goes, in this order.
     pub successors: Vec<PeerAddress>,
+    /// Its place in the plans that strategies of the group follow.
+    pub plans: Vec<PlanPlace>,
+    /// Peers that it connects to because of them.
+    pub plan_peers: Vec<PeerAddress>,
 }
 
 /// The authority's word that a node has a key. It is also the delegation by which the node may be root.
@@ -117,6 +124,8 @@ impl Assignment {
         peers(w, &self.global_peers);
         self.slots.write(w);
         peers(w, &self.successors);
+        w.list(&self.plans, |w, plan| plan.write(w));
+        peers(w, &self.plan_peers);
     }
 
     /// The bytes of [`Assignment::write`].
@@ -142,6 +151,8 @@ impl Assignment {
             global_peers: r.list("global peers", GLOBAL_PEERS_MAX, PeerAddress::read)?,
             slots: SlotSet::read(r)?,
             successors: r.list("successors", SUCCESSORS, PeerAddress::read)?,
+            plans: r.list("plans", PLANS_MAX, PlanPlace::read)?,
+            plan_peers: r.list("peers of plans", LINKS_MAX, PeerAddress::read)?,
         })
     }
 }
@@ -190,6 +201,8 @@ pub(crate) mod tests {
             global_peers: vec![peer(2, "10.0.0.2:3")],
             slots: SlotSet::all().take(256),
             successors: vec![],
+            plans: vec![crate::group::place::tests::place()],
+            plan_peers: vec![peer(7, "10.0.0.7:4")],
         }
     }
 

@@ -10,11 +10,13 @@ use crate::group::assignment::{Assignment, PeerAddress};
 use crate::group::graph::Graph;
 use crate::limits::{CLUSTERS_MAX, NODES_MAX, SLOTS, SUCCESSORS};
 use crate::random::Random;
+use crate::strategy::overlay::Overlays;
 use crate::time::{Duration, Time};
 use crate::units::{ClusterId, LinkId, NodeId, PublicKey};
 use crate::wire::frame::{Join, Leader, Refusal};
 
 use placing::Joining;
+use plans::Plans;
 use shares::Newcomers;
 
 /// Nodes that ask together are admitted together, so that shares are divided once and not once for each.
@@ -32,6 +34,10 @@ const DEPARTURE_PAUSE: Duration = Duration::from_millis(20);
 /// Up to this size of the group, members get a peer in clusters that were founded after them, and are told of new
 /// clusters. Beyond it, newcomers' own links connect the clusters well enough.
 const COMPLETED_GROUP_MAX: usize = 2048;
+
+/// Up to this size of the group, plans follow every change at once; beyond it, when nobody has come for a while, because a plan
+/// may give everybody another place.
+const PLANNED_AT_ONCE_MAX: usize = 256;
 
 /// What the coordinator wants done.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -139,12 +145,21 @@ pub struct Coordinator {
     changed: BTreeSet<NodeId>,
     decisions: VecDeque<Decision>,
     closing: bool,
+    plans: Plans,
 }
 
 impl Coordinator {
     /// A group whose only member is its founder, node 0.
-    pub fn new(name: String, cluster: Option<String>, addresses: Vec<SocketAddr>, key: PublicKey, seed: u64) -> Self {
+    pub fn new(
+        name: String,
+        cluster: Option<String>,
+        addresses: Vec<SocketAddr>,
+        key: PublicKey,
+        seed: u64,
+        overlays: Overlays,
+    ) -> Self {
         let mut coordinator = Coordinator::empty(NodeId(0), 0, seed);
+        coordinator.plans = Plans::new(overlays, seed);
         let founder = Join { name, cluster: cluster.clone(), addresses, key };
         coordinator.add_member(founder, Place::New(cluster));
         coordinator.rebalance(Newcomers::All);
@@ -175,6 +190,7 @@ impl Coordinator {
             changed: BTreeSet::new(),
             decisions: VecDeque::new(),
             closing: false,
+            plans: Plans::new(Overlays::default(), seed),
         }
     }
 
@@ -302,6 +318,7 @@ impl Coordinator {
             self.completion_at = None;
             self.complete_links();
             self.rebalance(Newcomers::All);
+            self.replan();
             self.publish();
         }
     }
@@ -334,6 +351,7 @@ impl Coordinator {
             self.clusters.remove(&member.info.cluster);
         }
         self.changed.remove(&node);
+        self.plans.remove(node);
         let widowed = self.graph.remove(node);
         self.attach_orphans();
         self.give_out(member.info.cluster, member.slots);
@@ -443,6 +461,7 @@ impl Coordinator {
         let dialable = !join.addresses.is_empty();
         self.members.insert(node, Member { info, rank, addresses: join.addresses, slots: SlotSet::none(), epoch: 0 });
         self.graph.add(node, cluster, dialable);
+        self.plans.note_change();
         if node != self.own {
             self.attach(node, cluster);
             self.connect(node);
@@ -484,6 +503,9 @@ impl Coordinator {
 
     /// Gives `node` local and global peers, up to the number that a node is told. True if it got any.
     fn connect(&mut self, node: NodeId) -> bool {
+        if !self.plans.overlays().mesh {
+            return false;
+        }
         let own = self.members[&node].info.cluster;
         let (local, parted) = self.graph.connect_local(node, &self.clusters[&own].members, &mut self.random);
         self.changed.extend(parted);
@@ -506,6 +528,9 @@ impl Coordinator {
     }
 
     fn publish(&mut self) {
+        if self.members.len() <= PLANNED_AT_ONCE_MAX {
+            self.replan();
+        }
         let successors = self.successors();
         if successors != self.named {
             self.named = successors;
@@ -541,6 +566,8 @@ impl Coordinator {
             global_peers: peers(self.graph.told_global(node)),
             slots: member.slots.clone(),
             successors: peers(self.named.clone()),
+            plans: self.plans.places_of(node),
+            plan_peers: peers(self.plans.dials_of(node)),
         }
     }
 
@@ -552,6 +579,7 @@ impl Coordinator {
 }
 
 mod placing;
+mod plans;
 mod restore;
 mod shares;
 

@@ -289,13 +289,16 @@ impl Node {
     pub(super) fn place_in_swarm(&mut self, id: BroadcastId) {
         let Some(assignment) = self.membership.assignment() else { return };
         let Some(broadcast) = self.broadcasts.get_mut(&id) else { return };
+        let strategy = &broadcast.announcement.descriptor.strategy;
         let standing = Standing {
             node: assignment.node,
             cluster: assignment.cluster,
             root_cluster: broadcast.root_cluster(),
             cluster_size: assignment.cluster_size,
             clusters: assignment.clusters.clone(),
+            rank: assignment.rank,
             slots: self.membership.slots.clone(),
+            plan: assignment.plans.iter().find(|plan| plan.strategy == *strategy).cloned(),
         };
         broadcast.swarm_mut().set_standing(standing);
     }
@@ -339,6 +342,7 @@ impl Node {
             Frame::Request { broadcast, piece, range } => self.requested(link, broadcast, piece, range),
             Frame::Cancel { broadcast, piece } => {
                 self.uploads.cancel(link, broadcast, piece);
+                self.with_broadcast(broadcast, |b| b.held.cancel(link, piece));
                 self.outputs.push_back(Output::CancelPayload { link, broadcast, piece });
             }
             Frame::Reject { broadcast, piece } => {
@@ -383,18 +387,30 @@ impl Node {
     }
 
     fn requested(&mut self, link: LinkId, broadcast: BroadcastId, piece: PieceIndex, range: ByteRange) {
-        let now = self.now;
         let can = self.broadcasts.get(&broadcast).is_some_and(|b| b.can_serve(piece, range));
-        if !can {
-            return self.send(link, Frame::Reject { broadcast, piece });
+        if can {
+            self.queue_upload(link, broadcast, piece, range);
+            self.drain_uploads();
+        } else if self.with_broadcast(broadcast, |b| b.hold(link, piece, range)) != Some(true) {
+            self.send(link, Frame::Reject { broadcast, piece });
         }
-        let swarm = self.broadcasts[&broadcast].swarm();
+    }
+
+    /// A piece is here: those who asked for it in advance are sent it.
+    pub(super) fn serve_held(&mut self, broadcast: BroadcastId, piece: PieceIndex) {
+        let waiting = self.with_broadcast(broadcast, |b| b.held.take(piece)).unwrap_or_default();
+        waiting.into_iter().for_each(|(link, range)| self.queue_upload(link, broadcast, piece, range));
+        self.drain_uploads();
+    }
+
+    fn queue_upload(&mut self, link: LinkId, broadcast: BroadcastId, piece: PieceIndex, range: ByteRange) {
+        let now = self.now;
+        let Some(swarm) = self.broadcasts.get(&broadcast).map(Broadcast::swarm) else { return };
         let peer_pieces = swarm.peer(link).map_or(0, |p| p.have.count());
         if !self.uploads.add(link, Upload { broadcast, piece, range }, peer_pieces) {
             return self.drop_peer(link, CloseReason::Violation("asks for more than a node may have open".into()));
         }
         self.with_broadcast(broadcast, |b| b.handle_wanted(now, link, piece, range));
-        self.drain_uploads();
     }
 }
 

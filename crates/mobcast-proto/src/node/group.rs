@@ -200,7 +200,7 @@ impl Node {
             }
         }
         self.slots_assigned();
-        self.part_from(&old.map(|old| old.local_peers).unwrap_or_default());
+        self.part_from(&old.map(|old| [old.local_peers, old.plan_peers].concat()).unwrap_or_default());
         self.ensure_links();
         if new_parent != old_parent
             && let Some(parent) = new_parent

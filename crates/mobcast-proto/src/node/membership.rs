@@ -193,6 +193,7 @@ impl Membership {
     pub(super) fn told(&self) -> Vec<PeerAddress> {
         let Some(assignment) = &self.assignment else { return Vec::new() };
         let told = assignment.parent.iter().chain(&assignment.local_peers).chain(&assignment.global_peers);
+        let told = told.chain(&assignment.plan_peers);
         told.filter(|peer| !self.is_deposed(peer.node)).cloned().collect()
     }
 }

@@ -2,13 +2,30 @@
 //! the command, the simulator and the lab offer the same list. A strategy sees the swarm through [`Swarm`] and never
 //! the wire; what it wants done it says by the swarm's action methods.
 
+mod balanced;
+mod binomial;
+mod chain;
+mod flat;
+mod fpfr;
+mod magpie;
 pub mod message;
 pub mod mob;
+mod optimal_trees;
+pub mod overlay;
+mod packed;
+pub mod plan;
+mod scatter_allgather;
+pub mod trees;
 
 use crate::content::have::Run;
 use crate::fetch::swarm::Swarm;
 use crate::units::{LinkId, PieceIndex};
 use message::StrategyMessage;
+use overlay::OverlayError;
+use plan::Planner;
+
+/// Bytes of a segment that a tree passes on, unless told otherwise: that of Open MPI's pipeline (theory.md 4.1).
+const SEGMENT_BYTES: u32 = 128 << 10;
 
 /// What a strategy is told.
 #[derive(Clone, Debug)]
@@ -69,6 +86,16 @@ pub trait Strategy: Send {
     /// Reacts to one event.
     fn handle(&mut self, event: StrategyEvent<'_>, swarm: &mut Swarm);
 
+    /// Whether peers may ask for pieces that are not here yet; they are sent them when they are.
+    fn takes_requests_ahead(&self) -> bool {
+        false
+    }
+
+    /// Peers that are sent each new batch of the manifest without asking.
+    fn manifest_children(&self, _swarm: &Swarm) -> Vec<LinkId> {
+        Vec::new()
+    }
+
     /// What the strategy has in mind for a piece, in words, for those who look for a fault.
     fn explain(&self, _swarm: &Swarm, _piece: PieceIndex) -> String {
         String::new()
@@ -82,6 +109,7 @@ pub trait Strategy: Send {
 }
 
 /// An entry of the registry.
+#[derive(Debug)]
 pub struct StrategyKind {
     /// By which it is asked for.
     pub name: &'static str,
@@ -89,14 +117,44 @@ pub struct StrategyKind {
     pub summary: &'static str,
     /// Makes one for a broadcast.
     pub make: fn() -> Box<dyn Strategy>,
+    /// Plans trees or peers for the whole group; none for a strategy that works on the group's mesh.
+    pub planner: Option<Planner>,
+    /// Whether the planner has to know the network.
+    pub needs_network: bool,
+    /// Bytes of a piece, unless told otherwise; chosen automatically if none.
+    pub piece_size: Option<u32>,
 }
 
 /// All strategies; the first is the default.
-pub const STRATEGIES: &[StrategyKind] = &[StrategyKind {
-    name: "mob",
-    summary: "the nodes of each cluster team up to import every piece once, and swap locally",
-    make: || Box::new(mob::Mob::default()),
-}];
+pub const STRATEGIES: &[StrategyKind] = &[
+    StrategyKind {
+        name: "mob",
+        summary: "the nodes of each cluster team up to import every piece once, and swap locally",
+        make: || Box::new(mob::Mob::default()),
+        planner: None,
+        needs_network: false,
+        piece_size: None,
+    },
+    flat::KIND,
+    chain::KIND,
+    binomial::KIND,
+    scatter_allgather::KIND,
+    magpie::KIND,
+    fpfr::KIND,
+    balanced::KIND,
+    optimal_trees::KIND,
+];
+
+/// Finds a strategy by name.
+///
+/// # Errors
+/// If there is none: it names those that there are.
+pub fn named(name: &str) -> Result<&'static StrategyKind, OverlayError> {
+    find(name).ok_or_else(|| OverlayError::Unknown {
+        name: name.to_owned(),
+        known: STRATEGIES.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", "),
+    })
+}
 
 /// Finds a strategy by name.
 pub fn find(name: &str) -> Option<&'static StrategyKind> {

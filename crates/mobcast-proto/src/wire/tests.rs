@@ -98,6 +98,8 @@ fn assignment() -> Assignment {
         global_peers: vec![peer(3)],
         slots: SlotSet::all().take(256),
         successors: vec![peer(1), peer(2)],
+        plans: vec![crate::group::place::tests::place()],
+        plan_peers: vec![peer(5)],
     }
 }
 

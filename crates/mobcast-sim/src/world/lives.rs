@@ -69,6 +69,7 @@ impl World {
             key,
             plain: false,
             seed: mix2(self.settings.seed, seed),
+            overlays: self.overlays.clone(),
         };
         let node = if index == NodeIndex(0) {
             let credential = Credential { group: self.group, node: NodeId(0), key, expires_unix_s: u64::MAX };

@@ -16,6 +16,7 @@ impl Coordinator {
         assert!(standings.contains_key(&own), "a coordinator is a member itself");
         let mut coordinator = Coordinator::empty(own, term, seed);
         coordinator.closing = true;
+        coordinator.restore_plans(standings.values().map(|standing| &standing.assignment), term);
         standings.values().for_each(|standing| coordinator.restore_member(standing));
         for (&node, standing) in standings {
             let told = standing.assignment.local_peers.iter().chain(&standing.assignment.global_peers);
@@ -75,6 +76,7 @@ impl Coordinator {
         let info = MemberInfo { name: standing.name.clone(), cluster, key: standing.credential.key };
         let addresses = standing.addresses.clone();
         self.graph.add(node, cluster, !addresses.is_empty());
+        self.plans.note_change();
         self.members.insert(node, Member { info, rank, addresses, slots: own, epoch });
         self.epoch = self.epoch.max(epoch);
         self.next_node = self.next_node.max(node.0.saturating_add(1));

@@ -25,8 +25,12 @@ struct Group {
 
 impl Group {
     fn found() -> Group {
+        Group::found_for(Overlays::default())
+    }
+
+    fn found_for(overlays: Overlays) -> Group {
         let addresses = vec!["10.0.0.1:7077".parse().unwrap()];
-        let coordinator = Coordinator::new("root".into(), Some("a".into()), addresses, PublicKey([0; 32]), 1);
+        let coordinator = Coordinator::new("root".into(), Some("a".into()), addresses, PublicKey([0; 32]), 1, overlays);
         let mut group = Group {
             coordinator,
             now: Time::ZERO,

@@ -1,0 +1,129 @@
+//! The manifest of a broadcast at a node: asking peers for batches, verifying them in order, passing them on.
+
+use super::*;
+use crate::content::slots::slot_of;
+
+/// Manifest batches sent in answer to one question.
+const BATCHES_AT_ONCE: u32 = 4;
+/// Batches that wait for their turn to be verified; a peer that sends more was not asked for them.
+const BATCHES_WAITING_MAX: usize = 4 * BATCHES_AT_ONCE as usize;
+/// Members whose slot a batch is not in leave it this long to the one whose it is, before they fetch it over a WAN
+/// link themselves.
+const BATCH_DEFERENCE: Duration = Duration::from_millis(100);
+/// As long as they know of pieces that nobody was asked for, they leave it for so long: a manifest that every member fetches for
+/// itself is as much as many pieces, and takes a WAN link before any of them.
+const BATCH_DEFERENCE_UNHURRIED: Duration = Duration::from_secs(2);
+
+impl Broadcast {
+    /// Asks for batches, if a peer has more of them and it is this node's turn.
+    pub(super) fn want_batches(&mut self, now: Time) {
+        let have = self.chain.batches();
+        if self.rooted.is_some() || self.asked.is_some() || self.verifying || self.chain.end().is_some() {
+            return;
+        }
+        let ahead = || self.swarm.peers().filter(|(_, peer)| peer.batches > have);
+        if ahead().next().is_none() {
+            self.behind_since = None;
+            return;
+        }
+        let since = *self.behind_since.get_or_insert(now);
+        // One member of the cluster, by the batch's slot, fetches it from another cluster; the others get it here.
+        let slot = slot_of(self.id, PieceIndex(have));
+        let deferred = now.since(since) < self.batch_deference() && !self.swarm.standing.slots.contains(slot);
+        let unanswered = |link: LinkId| self.unanswered.get(&link).copied().unwrap_or(0);
+        let candidates = ahead().filter(|(_, p)| p.local || !deferred);
+        let best = candidates.min_by_key(|&(link, p)| (unanswered(link), !p.local, link));
+        let Some((link, peer)) = best else { return };
+        self.asked = Some(Asked { link, at: now, until: peer.batches.min(have.saturating_add(BATCHES_AT_ONCE)) });
+        self.swarm.send(link, Frame::WantBatches { broadcast: self.id, from: have });
+    }
+
+    /// How long this node leaves a batch to the member of its cluster whose slot it is in.
+    pub(super) fn batch_deference(&self) -> Duration {
+        if self.swarm.has_unasked() { BATCH_DEFERENCE_UNHURRIED } else { BATCH_DEFERENCE }
+    }
+
+    /// A peer asks for batches.
+    pub fn handle_want_batches(&mut self, link: LinkId, from: u32) {
+        let end = from.saturating_add(BATCHES_AT_ONCE).min(self.batches.len() as u32);
+        for index in from..end {
+            let (batch, signature) = self.batches[index as usize].clone();
+            self.swarm.send(link, Frame::Batch { batch, signature });
+        }
+    }
+
+    /// A batch has arrived. Returns it when it is the next to be verified.
+    pub fn handle_batch(
+        &mut self,
+        link: LinkId,
+        batch: Batch,
+        signature: Signature,
+    ) -> Option<(LinkId, Batch, Signature)> {
+        // The root's manifest is its own to continue.
+        if self.rooted.is_none() && self.waiting.len() < BATCHES_WAITING_MAX {
+            self.waiting.push_back((link, batch, signature));
+        }
+        self.next_to_verify()
+    }
+
+    /// The next batch that continues the chain, if none is being verified.
+    pub fn next_to_verify(&mut self) -> Option<(LinkId, Batch, Signature)> {
+        while !self.verifying {
+            let (link, batch, signature) = self.waiting.pop_front()?;
+            let next = batch.first.0 == self.chain.pieces() && batch.previous == self.chain.last();
+            if next && self.chain.end().is_none() {
+                self.verifying = true;
+                return Some((link, batch, signature));
+            }
+        }
+        None
+    }
+
+    /// The batch given out last was verified (`valid`) or is forged. An error names what it breaks.
+    pub fn handle_batch_verified(
+        &mut self,
+        now: Time,
+        batch: Batch,
+        signature: Signature,
+        valid: bool,
+    ) -> Result<(), String> {
+        self.swarm.set_now(now);
+        self.verifying = false;
+        if !valid {
+            self.asked = None;
+            self.want_batches(now);
+            return Err("sent a manifest batch with a wrong signature".into());
+        }
+        self.accept(batch, signature).map_err(|error| error.to_string())?;
+        let batches = self.chain.batches();
+        self.asked = self.asked.filter(|asked| batches < asked.until).map(|asked| Asked { at: now, ..asked });
+        self.behind_since = None;
+        self.want_batches(now);
+        Ok(())
+    }
+
+    /// Appends a batch to the chain and lets the strategy know of its pieces.
+    pub(super) fn accept(
+        &mut self,
+        batch: Batch,
+        signature: Signature,
+    ) -> Result<(), crate::content::manifest::ChainError> {
+        self.chain.accept(&batch, &batch.to_bytes())?;
+        let hashes = Arc::clone(&batch.hashes);
+        let (first, end) = (batch.first, batch.end);
+        for link in self.strategy.manifest_children(&self.swarm) {
+            self.swarm.send(link, Frame::Batch { batch: batch.clone(), signature });
+        }
+        self.batches.push((batch, signature));
+        let run = self.swarm.add_known(hashes.len() as u32, self.chain.batches(), end);
+        assert_eq!(run.first, first, "the chain and the books disagree");
+        if self.rooted.is_none() {
+            let length = end.map(|end| end.length);
+            self.swarm.push_output(Output::Hashes { broadcast: self.id, first, hashes, length });
+        }
+        if run.count > 0 || end.is_some() {
+            self.tell_strategy(StrategyEvent::PiecesKnown(run));
+        }
+        Ok(())
+    }
+}

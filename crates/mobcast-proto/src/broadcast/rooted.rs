@@ -1,0 +1,68 @@
+//! What the root of a broadcast does besides: it signs the manifest while its source is read.
+
+use super::*;
+
+impl Broadcast {
+    /// The source's next piece was read and hashed.
+    pub fn handle_hashed(&mut self, hash: Digest) {
+        if let Some(rooted) = &mut self.rooted {
+            rooted.unsigned.push_back(hash);
+        }
+    }
+
+    /// The source has ended.
+    pub fn handle_source_end(&mut self, end: End) {
+        if let Some(rooted) = &mut self.rooted {
+            rooted.end = Some(end);
+        }
+    }
+
+    /// The next batch to be signed, if it is time.
+    pub fn next_to_sign(&mut self, now: Time) -> Option<Batch> {
+        if self.sign_due().is_none_or(|due| due > now) || self.chain.end().is_some() {
+            return None;
+        }
+        let rooted = self.rooted.as_mut()?;
+        let count = rooted.unsigned.len().min(BATCH_HASHES_MAX);
+        let hashes = rooted.unsigned.drain(..count).collect();
+        let end = if rooted.unsigned.is_empty() { rooted.end.take() } else { None };
+        let batch = Batch {
+            broadcast: self.id,
+            piece_size: self.announcement.descriptor.piece_size,
+            first: PieceIndex(self.chain.pieces()),
+            previous: self.chain.last(),
+            hashes,
+            end,
+        };
+        rooted.signing = Some(batch.clone());
+        rooted.signed_at = Some(now);
+        Some(batch)
+    }
+
+    /// When the next batch may be signed.
+    pub(super) fn sign_due(&self) -> Option<Time> {
+        let rooted = self.rooted.as_ref()?;
+        // A whole object goes with its only batch, in one frame.
+        let work = rooted.end.is_some() || (!rooted.unsigned.is_empty() && self.whole.is_none());
+        if rooted.signing.is_some() || !work {
+            return None;
+        }
+        let urgent = rooted.unsigned.len() >= BATCH_HASHES_MAX || rooted.end.is_some();
+        Some(rooted.signed_at.filter(|_| !urgent).map_or(Time::ZERO, |at| at + BATCH_INTERVAL))
+    }
+
+    /// The batch given out last is signed: its pieces may be announced.
+    pub fn handle_batch_signed(&mut self, now: Time, signature: Signature) {
+        self.swarm.set_now(now);
+        let Some(batch) = self.rooted.as_mut().and_then(|rooted| rooted.signing.take()) else { return };
+        let pieces = Run { first: batch.first, count: batch.hashes.len() as u32 };
+        for piece in pieces.pieces() {
+            self.swarm.add_own(piece);
+        }
+        self.accept(batch, signature).expect("the root's own batches continue its own chain");
+        for piece in pieces.pieces() {
+            self.tell_strategy(StrategyEvent::PieceStored(piece));
+        }
+        self.finish_if_complete();
+    }
+}

@@ -1,0 +1,104 @@
+//! The group's plans: made anew when members have come or gone, and told to those whose place has changed.
+
+use super::*;
+use crate::group::place::PlanPlace;
+use crate::random::mix2;
+use crate::strategy::plan::{Order, OrderedCluster, Placed, PlanInput};
+
+/// The plans of the strategies that a group is for.
+pub(super) struct Plans {
+    overlays: Overlays,
+    seed: u64,
+    placed: BTreeMap<NodeId, Vec<Placed>>,
+    /// Whether members have come or gone since.
+    stale: bool,
+}
+
+impl Plans {
+    pub(super) fn new(overlays: Overlays, seed: u64) -> Plans {
+        Plans { overlays, seed, placed: BTreeMap::new(), stale: true }
+    }
+
+    pub(super) fn overlays(&self) -> &Overlays {
+        &self.overlays
+    }
+
+    pub(super) fn note_change(&mut self) {
+        self.stale = true;
+    }
+
+    pub(super) fn remove(&mut self, node: NodeId) {
+        self.placed.remove(&node);
+        self.stale = true;
+    }
+
+    pub(super) fn places_of(&self, node: NodeId) -> Vec<PlanPlace> {
+        self.placed.get(&node).into_iter().flatten().map(|placed| placed.place.clone()).collect()
+    }
+
+    /// Whom a node connects to because of its places.
+    pub(super) fn dials_of(&self, node: NodeId) -> Vec<NodeId> {
+        let all: BTreeSet<NodeId> =
+            self.placed.get(&node).into_iter().flatten().flat_map(|placed| placed.dials.iter().copied()).collect();
+        all.into_iter().collect()
+    }
+}
+
+impl Coordinator {
+    /// Makes the plans anew, if members have come or gone.
+    pub(super) fn replan(&mut self) {
+        if !std::mem::take(&mut self.plans.stale) || self.plans.overlays.plans.is_empty() {
+            return;
+        }
+        let order = self.order();
+        let mut placed: BTreeMap<NodeId, Vec<Placed>> = BTreeMap::new();
+        for kind in self.plans.overlays.plans.clone() {
+            let network = self.plans.overlays.network.clone();
+            let input = PlanInput { order: &order, network: network.as_deref(), seed: self.plans.seed };
+            // Without a plan, as when a cluster has come that the network does not know, nodes fetch from whoever has it.
+            let Some(Ok(plan)) = kind.planner.map(|plan| plan(&input)) else { continue };
+            let dialable = |node: NodeId| !self.members[&node].addresses.is_empty();
+            for (position, place) in plan.places(kind.name, &order, dialable).into_iter().enumerate() {
+                placed.entry(order.node(position)).or_default().push(place);
+            }
+        }
+        for &node in self.members.keys() {
+            if self.plans.placed.get(&node) != placed.get(&node) {
+                self.changed.insert(node);
+            }
+        }
+        self.plans.placed = placed;
+    }
+
+    /// Nodes in the order of plans: this one first, then the rest of its cluster, then the other clusters.
+    fn order(&self) -> Order {
+        let own = self.members[&self.own].info.cluster;
+        let ordered = |(&cluster, state): (&ClusterId, &Cluster)| {
+            let others = state.members.iter().copied().filter(|&node| node != self.own);
+            let nodes = (cluster == own).then_some(self.own).into_iter().chain(others).collect();
+            OrderedCluster { cluster, name: state.name.clone(), nodes }
+        };
+        let mut clusters: Vec<OrderedCluster> = self.clusters.iter().map(ordered).collect();
+        clusters.sort_by_key(|ordered| (ordered.cluster != own, ordered.cluster));
+        Order::new(clusters)
+    }
+
+    /// Plans of the strategies that the members' assignments speak of. A network that only the founder knew is lost with it; what
+    /// was planned for it holds on, without those who are gone.
+    pub(super) fn restore_plans<'a>(&mut self, assignments: impl Iterator<Item = &'a Assignment>, term: u32) {
+        let mut overlays = Overlays { mesh: false, ..Overlays::default() };
+        for assignment in assignments {
+            overlays.mesh |= !assignment.local_peers.is_empty() || !assignment.global_peers.is_empty();
+            for name in assignment.plans.iter().map(|plan| plan.strategy.as_str()) {
+                let kind = crate::strategy::find(name).filter(|kind| !kind.needs_network);
+                let known = |kind: &&crate::strategy::StrategyKind| overlays.plans.iter().any(|k| k.name == kind.name);
+                if let Some(kind) = kind.filter(|kind| !known(kind)) {
+                    overlays.plans.push(kind);
+                }
+            }
+        }
+        overlays.mesh |= overlays.plans.is_empty();
+        let seed = mix2(self.plans.seed, u64::from(term));
+        self.plans = Plans::new(overlays, seed);
+    }
+}

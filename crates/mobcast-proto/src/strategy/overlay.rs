@@ -1,0 +1,94 @@
+//! For which strategies a group is founded. That decides whom its nodes are linked to: the mesh that `mob` works on, and the
+//! links of each plan.
+
+use std::sync::Arc;
+
+use mobcast_topology::Topology;
+use thiserror::Error;
+
+use super::plan::PlanError;
+use super::{StrategyKind, named};
+
+/// The links that a group's nodes have because of the strategies it is founded for.
+#[derive(Clone, Debug)]
+pub struct Overlays {
+    /// Whether nodes are linked to peers of their own and of other clusters, for strategies without a plan.
+    pub mesh: bool,
+    /// Strategies with plans.
+    pub plans: Vec<&'static StrategyKind>,
+    /// The network, for planners that need to know it.
+    pub network: Option<Arc<Topology>>,
+}
+
+impl Default for Overlays {
+    fn default() -> Overlays {
+        Overlays { mesh: true, plans: Vec::new(), network: None }
+    }
+}
+
+/// Why a group cannot be founded for a strategy.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum OverlayError {
+    /// There is none of this name.
+    #[error("there is no strategy {name:?}; choose one of: {known}")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// It cannot plan.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+}
+
+impl Overlays {
+    /// The links for these strategies.
+    pub fn of(strategies: &[&str], network: Option<Arc<Topology>>) -> Result<Overlays, OverlayError> {
+        let mut overlays = Overlays { mesh: false, plans: Vec::new(), network };
+        for name in strategies {
+            let kind = named(name)?;
+            if kind.needs_network && overlays.network.is_none() {
+                return Err(PlanError::NoNetwork { strategy: kind.name }.into());
+            }
+            if kind.planner.is_none() {
+                overlays.mesh = true;
+            } else if !overlays.plans.iter().any(|other| other.name == kind.name) {
+                overlays.plans.push(kind);
+            }
+        }
+        Ok(overlays)
+    }
+
+    /// Whether a broadcast by this strategy has the links that it needs.
+    pub fn carry(&self, kind: &StrategyKind) -> bool {
+        match kind.planner {
+            None => self.mesh,
+            Some(_) => self.plans.iter().any(|other| other.name == kind.name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::strategy::find;
+
+    #[test]
+    fn a_group_has_the_links_of_the_strategies_it_is_for() {
+        let overlays = Overlays::of(&["chain", "flat", "chain"], None).unwrap();
+        assert_eq!((overlays.mesh, overlays.plans.len()), (false, 2));
+        let carried = |name: &str| overlays.carry(find(name).unwrap());
+        assert_eq!(["chain", "flat", "mob", "binomial"].map(carried), [true, true, false, false]);
+        assert!(Overlays::default().carry(find("mob").unwrap()));
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        let error = |names: &[&str]| Overlays::of(names, None).map(|_| ()).map_err(|error| error.to_string());
+        let unknown = error(&["mobb"]).unwrap_err();
+        assert!(unknown.starts_with("there is no strategy \"mobb\"; choose one of: mob, "), "{unknown}");
+        let needs = error(&["balanced"]).unwrap_err();
+        assert!(needs.contains("balanced") && needs.contains("--gauge"), "{needs}");
+    }
+}

@@ -1,0 +1,156 @@
+//! From spanning trees of clusters, which a planner packs into a network, to trees of nodes: a chain inside each cluster (den
+//! Burger, Kielmann and Bal, SC 2005), and gateways that differ from tree to tree, so that the cards of all nodes of a
+//! cluster carry a part of what enters and leaves it.
+
+use mobcast_topology::packing::PackedTree;
+use mobcast_topology::{ClusterIndex, Topology};
+
+use super::plan::{Order, Plan, PlanError, PlanInput, PlanTree, Split};
+use crate::limits::TREES_MAX;
+
+/// Trees of nodes for one tree of clusters, each with other gateways: as many as a cluster has nodes, up to this.
+const TURNS_MAX: usize = 16;
+
+/// A planner of trees of clusters.
+pub(super) type Packing = fn(&Topology, ClusterIndex) -> Vec<PackedTree>;
+
+/// How trees of clusters are used.
+#[derive(Clone, Copy)]
+pub(super) struct Use {
+    /// Which piece goes down which tree.
+    pub split: Split,
+    /// Whether senders keep to the trees' rates.
+    pub shaped: bool,
+}
+
+/// The plan of a strategy that packs trees into a network.
+pub(super) fn plan(input: &PlanInput<'_>, strategy: &'static str, pack: Packing, how: Use) -> Result<Plan, PlanError> {
+    let network = input.network.ok_or(PlanError::NoNetwork { strategy })?;
+    let part = part_of(network, input.order)?;
+    let packed = pack(&part, ClusterIndex(0));
+    if packed.is_empty() {
+        return Err(PlanError::Unreachable { root: input.order.clusters()[0].name.clone() });
+    }
+    let largest = input.order.clusters().iter().map(|cluster| cluster.nodes.len()).max().unwrap_or(1);
+    let turns = largest.min(TURNS_MAX).min(TREES_MAX / packed.len()).max(1);
+    let tree = |(packed, turn): (&PackedTree, usize)| {
+        let rate = packed.rate_bytes_per_s / turns as u64;
+        let limit = part.payload_factor.of(rate).max(1);
+        let parents = parents(input.order, &packed.edges, turn);
+        PlanTree { weight: rate.max(1), rate_bytes_per_s: how.shaped.then_some(limit), parents }
+    };
+    let all = packed.iter().take(TREES_MAX).flat_map(|packed| (0..turns).map(move |turn| (packed, turn)));
+    Ok(Plan { trees: all.map(tree).collect(), split: how.split, peers: Vec::new() })
+}
+
+/// The part of a network in which the group's clusters are, in the group's order and with as many nodes as they have.
+fn part_of(network: &Topology, order: &Order) -> Result<Topology, PlanError> {
+    let mut part = Topology::new();
+    part.payload_factor = network.payload_factor;
+    let mut indices = Vec::new();
+    for ordered in order.clusters() {
+        let Some(index) = network.find(&ordered.name) else {
+            let names: Vec<&str> = network.clusters().iter().map(|cluster| cluster.name.as_str()).collect();
+            return Err(PlanError::NoSuchCluster { name: ordered.name.clone(), known: names.join(", ") });
+        };
+        let mut cluster = network.clusters()[index.as_usize()].clone();
+        cluster.nodes = ordered.nodes.len() as u32;
+        part.add_cluster(cluster).expect("clusters of a group have different names");
+        indices.push(index);
+    }
+    for (from, to, link) in network.wan_links() {
+        let place = |index| indices.iter().position(|&other| other == index).map(|at| ClusterIndex(at as u32));
+        if let (Some(from), Some(to)) = (place(from), place(to)) {
+            part.link(from, to, link).expect("both clusters were added");
+        }
+    }
+    Ok(part)
+}
+
+/// The tree of nodes for a tree of clusters: in each cluster a chain from the gateway on, whose next members feed the clusters
+/// below. The gateway is another one at each turn, and the root feeds another cluster only if nobody is with it.
+fn parents(order: &Order, edges: &[(ClusterIndex, ClusterIndex)], turn: usize) -> Vec<Option<usize>> {
+    let ranges = order.ranges();
+    let chains: Vec<Vec<usize>> = ranges
+        .iter()
+        .map(|range| {
+            let root = range.start == 0;
+            let rest: Vec<usize> = range.clone().skip(usize::from(root)).collect();
+            let from = turn % rest.len().max(1);
+            let turned = rest[from.min(rest.len())..].iter().chain(&rest[..from.min(rest.len())]).copied();
+            (root.then_some(0)).into_iter().chain(turned).collect()
+        })
+        .collect();
+    let mut parents = vec![None; order.len()];
+    for chain in &chains {
+        chain.windows(2).for_each(|pair| parents[pair[1]] = Some(pair[0]));
+    }
+    let mut fed = vec![0; chains.len()];
+    for &(from, to) in edges {
+        let (from, to) = (from.as_usize(), to.as_usize());
+        let chain = &chains[from];
+        let feeder = chain[(fed[from] + usize::from(chain[0] == 0)) % chain.len()];
+        fed[from] += 1;
+        parents[chains[to][0]] = Some(feeder);
+    }
+    parents
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use mobcast_topology::{Cluster, PayloadFactor, WanLink};
+
+    use super::*;
+    use crate::strategy::plan::Planner;
+    use crate::strategy::plan::tests::{crossings, order};
+
+    /// The matrix M2 of the MOB paper's scenario "fast", MB/s.
+    pub(crate) fn m2() -> Topology {
+        let mut topology = Topology::new();
+        topology.payload_factor = PayloadFactor::ONE;
+        let mut add = |name: &str| topology.add_cluster(Cluster::new(name, 4)).unwrap();
+        let [a, b, c, d] = ["A", "B", "C", "D"].map(&mut add);
+        for (from, to, rate) in [(a, b, 3), (a, c, 4), (a, d, 3), (b, c, 3), (b, d, 4), (c, d, 8)] {
+            topology.link_both(from, to, WanLink::new(rate * 1_000_000, 10_000_000)).unwrap();
+        }
+        topology
+    }
+
+    pub(crate) fn planned(planner: Planner, network: Option<&Topology>, sizes: &[usize]) -> Result<Plan, PlanError> {
+        planner(&PlanInput { order: &order(sizes), network, seed: 1 })
+    }
+
+    /// Payload bytes per second that a plan takes of each card between clusters, by position, and of each pair of clusters.
+    pub(crate) fn check_plan(plan: &Plan, sizes: &[usize]) {
+        for tree in &plan.trees {
+            assert_eq!(tree.depths().len(), sizes.iter().sum::<usize>(), "it spans all nodes");
+        }
+        let least = sizes.len() - 1;
+        assert!(crossings(plan, sizes).iter().all(|&count| count == least), "each tree enters each cluster once");
+    }
+
+    #[test]
+    fn gateways_take_turns() {
+        let order = order(&[3, 2]);
+        let edges = [(ClusterIndex(0), ClusterIndex(1))];
+        let by_turn = [0, 1].map(|turn| parents(&order, &edges, turn));
+        assert_eq!(by_turn[0], [None, Some(0), Some(1), Some(1), Some(3)]);
+        assert_eq!(by_turn[1], [None, Some(2), Some(0), Some(4), Some(2)]);
+    }
+
+    #[test]
+    fn a_root_without_company_feeds_other_clusters_itself() {
+        let order = order(&[1, 1, 2]);
+        let edges = [(ClusterIndex(0), ClusterIndex(1)), (ClusterIndex(0), ClusterIndex(2))];
+        assert_eq!(parents(&order, &edges, 0), [None, Some(0), Some(0), Some(2)]);
+        assert_eq!(parents(&order, &edges, 1), [None, Some(0), Some(3), Some(0)]);
+    }
+
+    #[test]
+    fn the_network_has_to_know_the_clusters() {
+        let mut lacking = Topology::new();
+        lacking.add_cluster(Cluster::new("A", 1)).unwrap();
+        let error = part_of(&lacking, &order(&[1, 1])).unwrap_err().to_string();
+        assert!(error.contains("no cluster \"B\": it has A"), "{error}");
+    }
+}

@@ -1,0 +1,66 @@
+//! `scatter-allgather`: a binomial tree scatters one part of the object to each node, then all pass parts on around a ring
+//! (Dichev and Lastovetsky, section 2; van de Geijn's algorithm, MPICH's broadcast of long messages).
+
+use super::binomial::parent_of;
+use super::plan::{Plan, PlanError, PlanInput, PlanTree, Split};
+use super::{SEGMENT_BYTES, StrategyKind, trees};
+
+/// Parts of the object: one for each node, up to so many; beyond, one part is for several nodes.
+const PARTS_MAX: usize = 256;
+
+/// The entry of the registry.
+pub const KIND: StrategyKind = StrategyKind {
+    name: "scatter-allgather",
+    summary: "scatter one part to each node down a binomial tree, then swap all parts around a ring",
+    make: trees::make,
+    planner: Some(plan),
+    needs_network: false,
+    piece_size: Some(SEGMENT_BYTES),
+};
+
+fn plan(input: &PlanInput<'_>) -> Result<Plan, PlanError> {
+    let nodes = input.order.len();
+    let parts = nodes.min(PARTS_MAX);
+    let trees = (0..parts).map(|part| PlanTree::new(part_parents(nodes, part * nodes / parts))).collect();
+    Ok(Plan { trees, split: Split::Blocks, ..Plan::default() })
+}
+
+/// The way of the part that is scattered to `owner`: down the binomial tree to it, from there around the ring. Those on the
+/// way down have it already.
+fn part_parents(nodes: usize, owner: usize) -> Vec<Option<usize>> {
+    let mut parents: Vec<Option<usize>> = (0..nodes).map(|node| Some((node + nodes - 1) % nodes)).collect();
+    parents[0] = None;
+    let mut at = owner;
+    while let Some(parent) = parent_of(at) {
+        parents[at] = Some(parent);
+        at = parent;
+    }
+    parents
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::strategy::plan::tests;
+
+    #[test]
+    fn a_part_goes_down_the_tree_to_its_owner_and_on_around_the_ring() {
+        let plan = tests::plan(plan, &[8]);
+        assert_eq!((plan.trees.len(), plan.split), (8, Split::Blocks));
+        // Part 6 goes from 0 over 4 to 6; from there to 7. What the root and 4 have, they pass on as well.
+        let around = [None, Some(0), Some(1), Some(2), Some(0), Some(4), Some(4), Some(6)];
+        assert_eq!(plan.trees[6].parents, around);
+        assert_eq!(plan.trees[0].parents, (0..8).map(|node: usize| node.checked_sub(1)).collect::<Vec<_>>());
+    }
+
+    /// Everybody but the root receives every part once, so that all together send no more than n - 1 objects, and nobody
+    /// sends much more than two (theory.md 4.2: about 2 M/B).
+    #[test]
+    fn nobody_sends_more_than_two_objects() {
+        let nodes = 16;
+        let plan = tests::plan(plan, &[nodes]);
+        let sent = |node: usize| plan.trees.iter().flat_map(|t| &t.parents).filter(|&&p| p == Some(node)).count();
+        assert_eq!((0..nodes).map(sent).sum::<usize>(), nodes * (nodes - 1));
+        assert!((0..nodes).all(|node| sent(node) <= 2 * nodes), "{:?}", (0..nodes).map(sent).collect::<Vec<_>>());
+    }
+}

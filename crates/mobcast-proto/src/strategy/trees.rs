@@ -1,0 +1,363 @@
+//! Carrying out a plan of trees: every strategy whose file only plans runs on this. A node asks its parent in each tree for the
+//! tree's pieces, in their order and before the parent has them; the parent passes each on when it is stored. So data
+//! flows down the trees as if it were pushed, and nobody is sent more than it can take.
+//!
+//! A plan knows nothing of what goes wrong. Where a parent is gone, or sends nothing for a while, a node asks all its
+//! neighbours what they have, and fetches from them what its parent does not send. The published algorithms have no such
+//! thing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::content::slots::SlotSet;
+use crate::fetch::swarm::Swarm;
+use crate::group::place::PlanPlace;
+use crate::strategy::message::StrategyMessage;
+use crate::strategy::plan::Split;
+use crate::strategy::{Strategy, StrategyEvent};
+use crate::time::{Duration, Time};
+use crate::units::{LinkId, NodeId, PieceIndex};
+
+/// Whoever has missed something and not been sent a byte for this long asks its neighbours for help.
+const HELP_AFTER: Duration = Duration::from_secs(1);
+/// How often a node looks whether it has to.
+const TICK: Duration = Duration::from_millis(250);
+
+/// Makes one for a broadcast.
+pub(super) fn make() -> Box<dyn Strategy> {
+    Box::new(Trees::default())
+}
+
+/// The strategy's state at one node.
+#[derive(Default)]
+pub struct Trees {
+    /// For each tree, the first piece that may not have been asked for.
+    cursors: Vec<u32>,
+    /// Which trees are asked for in which order.
+    order: Vec<usize>,
+    /// Peers that want to hear of every piece.
+    listeners: BTreeSet<LinkId>,
+    /// Whether this node has asked for help.
+    in_need: bool,
+    /// Since when a parent has been gone that something is missing from, or has not sent a byte.
+    troubled_since: Option<Time>,
+    next_tick: Time,
+}
+
+impl Strategy for Trees {
+    fn handle(&mut self, event: StrategyEvent<'_>, swarm: &mut Swarm) {
+        match event {
+            StrategyEvent::Started => {
+                self.take_place(swarm);
+                swarm.wake_at(swarm.now() + TICK);
+            }
+            StrategyEvent::Resumed => self.fill(swarm),
+            StrategyEvent::PeerUp(peer) => self.peer_up(swarm, peer),
+            StrategyEvent::PeerDown(peer) => {
+                self.listeners.remove(&peer);
+                self.start_over(swarm);
+            }
+            StrategyEvent::Have { peer, .. } => self.fetch_from(swarm, peer),
+            StrategyEvent::PiecesKnown(_) => self.fill(swarm),
+            StrategyEvent::PieceStored(piece) => {
+                let listeners: Vec<LinkId> = self.listeners.iter().copied().collect();
+                listeners.into_iter().for_each(|link| swarm.announce(link, piece));
+                self.fill(swarm);
+            }
+            StrategyEvent::PieceWrong(_) | StrategyEvent::RequestRejected { .. } => self.start_over(swarm),
+            StrategyEvent::PieceWanted { .. } => {}
+            StrategyEvent::LinkMeasured(peer) => {
+                self.fill(swarm);
+                self.fetch_from(swarm, peer);
+            }
+            StrategyEvent::Message { peer, message: StrategyMessage::Interest { .. } } => self.listen(swarm, peer),
+            StrategyEvent::Message { .. } => {}
+            StrategyEvent::Timeout => self.tick(swarm),
+            StrategyEvent::AssignmentChanged => {
+                self.take_place(swarm);
+                self.start_over(swarm);
+            }
+        }
+    }
+
+    fn takes_requests_ahead(&self) -> bool {
+        true
+    }
+
+    fn manifest_children(&self, swarm: &Swarm) -> Vec<LinkId> {
+        let links = links_by_node(swarm);
+        children(swarm).into_keys().filter_map(|node| links.get(&node).copied()).collect()
+    }
+
+    fn explain(&self, swarm: &Swarm, piece: PieceIndex) -> String {
+        let parent = swarm.standing.plan.as_ref().and_then(|plan| plan.parent_of(swarm, piece));
+        let linked = parent.is_some_and(|node| links_by_node(swarm).contains_key(&node));
+        format!("its parent for it is {parent:?} (linked: {linked}); has asked for help: {}", self.in_need)
+    }
+}
+
+impl Trees {
+    fn peer_up(&mut self, swarm: &mut Swarm, peer: LinkId) {
+        if self.in_need {
+            ask_for_help(swarm, peer);
+        }
+        self.limit_rates(swarm);
+        self.fill(swarm);
+    }
+
+    /// A peer wants to hear of all that this node has and will have.
+    fn listen(&mut self, swarm: &mut Swarm, peer: LinkId) {
+        if self.listeners.insert(peer) {
+            let pieces: Vec<PieceIndex> = swarm.have().iter().collect();
+            pieces.into_iter().for_each(|piece| swarm.announce(peer, piece));
+        }
+    }
+
+    /// The node has its place in the plan, or another one.
+    fn take_place(&mut self, swarm: &mut Swarm) {
+        let trees = plan_of(swarm).map_or(&[][..], |plan| &plan.trees);
+        let blocks = plan_of(swarm).is_some_and(|plan| plan.split_of(swarm) == Split::Blocks);
+        self.cursors = vec![0; trees.len()];
+        self.order = (0..trees.len()).collect();
+        if blocks {
+            // What is near the root comes first: a ring passes on what it got last.
+            self.order.sort_by_key(|&tree| trees[tree].depth);
+        }
+        self.limit_rates(swarm);
+        if plan_of(swarm).is_none() && swarm.standing.node != swarm.id.root {
+            self.ask_all_for_help(swarm);
+        }
+    }
+
+    /// Limits each child to what its trees take together.
+    fn limit_rates(&self, swarm: &mut Swarm) {
+        let links = links_by_node(swarm);
+        for (node, rate) in children(swarm) {
+            if let Some(&link) = links.get(&node) {
+                swarm.limit_rate(link, rate);
+            }
+        }
+    }
+
+    /// What was asked for may be missing again.
+    fn start_over(&mut self, swarm: &mut Swarm) {
+        self.cursors.iter_mut().for_each(|cursor| *cursor = 0);
+        self.fill(swarm);
+        for link in swarm.links() {
+            self.fetch_from(swarm, link);
+        }
+    }
+
+    /// Asks parents for what comes next.
+    fn fill(&mut self, swarm: &mut Swarm) {
+        let Some(plan) = plan_of(swarm) else { return };
+        let known = swarm.askable();
+        let links = links_by_node(swarm);
+        let parents: Vec<Option<LinkId>> = plan.trees.iter().map(|tree| links.get(&tree.parent?).copied()).collect();
+        let lottery = plan.lottery(swarm);
+        let mut closed: BTreeSet<LinkId> = BTreeSet::new();
+        let mut requests = Vec::new();
+        for &tree in &self.order {
+            let Some(parent) = parents[tree].filter(|parent| !closed.contains(parent)) else { continue };
+            if !swarm.has_room(parent) {
+                closed.insert(parent);
+                continue;
+            }
+            requests.push((tree, parent));
+        }
+        // Trees that share a parent are asked for in turn, by the number of their next piece; parts one after the other.
+        let in_parts = lottery.split == Split::Blocks;
+        let mut next: BTreeSet<(u32, usize)> = BTreeSet::new();
+        let mut parent_of = BTreeMap::new();
+        for (place, (tree, parent)) in requests.into_iter().enumerate() {
+            let piece = lottery.next(tree, self.cursors[tree], known, |piece| swarm.is_missing(piece));
+            self.cursors[tree] = piece.unwrap_or(known);
+            if let Some(piece) = piece {
+                next.insert((if in_parts { place as u32 } else { piece }, tree));
+                parent_of.insert(tree, parent);
+            }
+        }
+        while let Some((key, tree)) = next.pop_first() {
+            let parent = parent_of[&tree];
+            if !swarm.has_room(parent) {
+                continue;
+            }
+            let piece = PieceIndex(self.cursors[tree]);
+            if swarm.is_missing(piece) {
+                swarm.request(parent, piece);
+            }
+            let following = lottery.next(tree, piece.0 + 1, known, |piece| swarm.is_missing(piece));
+            self.cursors[tree] = following.unwrap_or(known);
+            if let Some(following) = following {
+                next.insert((if in_parts { key } else { following }, tree));
+            }
+        }
+    }
+
+    /// Fetches from a peer what it has and the parent does not send.
+    fn fetch_from(&mut self, swarm: &mut Swarm, peer: LinkId) {
+        if !self.in_need || !swarm.has_room(peer) {
+            return;
+        }
+        let Some(state) = swarm.peer(peer) else { return };
+        let known = swarm.askable();
+        let wanted: Vec<PieceIndex> =
+            state.have.iter().filter(|piece| piece.0 < known && !swarm.have().contains(*piece)).collect();
+        let links = links_by_node(swarm);
+        for piece in wanted {
+            if !swarm.has_room(peer) {
+                return;
+            }
+            let parent = plan_of(swarm).and_then(|plan| plan.parent_of(swarm, piece));
+            let parent = parent.and_then(|node| links.get(&node).copied());
+            let silent =
+                |link: LinkId| swarm.peer(link).is_none_or(|p| p.window.stalled_for(swarm.now()) >= HELP_AFTER);
+            if swarm.is_missing(piece) {
+                // The parent will be asked for it, if it is there and sends.
+                if parent.is_none_or(|parent| parent == peer || silent(parent)) {
+                    swarm.request(peer, piece);
+                }
+            } else if let Some(open) = swarm.open_piece(piece).filter(|open| !open.is_complete()) {
+                let asked: Vec<LinkId> = open.parts.iter().map(|part| part.peer).collect();
+                if !asked.contains(&peer) && asked.iter().all(|&link| silent(link)) {
+                    asked.into_iter().for_each(|link| swarm.cancel(link, piece));
+                    swarm.request(peer, piece);
+                }
+            }
+        }
+    }
+
+    fn tick(&mut self, swarm: &mut Swarm) {
+        if swarm.now() < self.next_tick {
+            return swarm.wake_at(self.next_tick);
+        }
+        if swarm.is_complete() {
+            return;
+        }
+        self.next_tick = swarm.now() + TICK;
+        swarm.wake_at(self.next_tick);
+        if !self.is_troubled(swarm) {
+            self.troubled_since = None;
+        } else if swarm.now().since(*self.troubled_since.get_or_insert(swarm.now())) >= HELP_AFTER {
+            self.ask_all_for_help(swarm);
+        }
+        if self.in_need {
+            self.start_over(swarm);
+        } else {
+            self.fill(swarm);
+        }
+    }
+
+    /// Whether a parent from which something is missing is gone, or was asked and sends nothing.
+    fn is_troubled(&self, swarm: &Swarm) -> bool {
+        let Some(plan) = plan_of(swarm) else { return true };
+        let (links, lottery) = (links_by_node(swarm), plan.lottery(swarm));
+        let silent = |link: &LinkId| swarm.peer(*link).is_none_or(|p| p.window.stalled_for(swarm.now()) >= HELP_AFTER);
+        let bereft = |tree: &usize| {
+            let parent = plan.trees[*tree].parent.and_then(|node| links.get(&node));
+            let lacks = |piece: PieceIndex| !swarm.have().contains(piece);
+            parent.is_none_or(silent) && lottery.next(*tree, 0, swarm.known(), lacks).is_some()
+        };
+        (0..plan.trees.len()).any(|tree| bereft(&tree))
+    }
+
+    fn ask_all_for_help(&mut self, swarm: &mut Swarm) {
+        if !std::mem::replace(&mut self.in_need, true) {
+            swarm.links().into_iter().for_each(|link| ask_for_help(swarm, link));
+        }
+    }
+}
+
+fn ask_for_help(swarm: &mut Swarm, peer: LinkId) {
+    swarm.tell(peer, StrategyMessage::Interest { slots: SlotSet::all(), pieces: Vec::new() });
+}
+
+/// The node's place, if the plan is for broadcasts from this root.
+fn plan_of(swarm: &Swarm) -> Option<&PlanPlace> {
+    swarm.standing.plan.as_ref().filter(|plan| plan.root == swarm.id.root)
+}
+
+/// The nodes that are below this one in any tree, with the rates at which they are sent all of it; none if nobody limits one.
+fn children(swarm: &Swarm) -> BTreeMap<NodeId, Option<u64>> {
+    let mut rates: BTreeMap<NodeId, Option<u64>> = BTreeMap::new();
+    for child in plan_of(swarm).into_iter().flat_map(|plan| &plan.trees).flat_map(|tree| &tree.children) {
+        let sum = |rate: u64, before: Option<u64>| Some(rate.saturating_add(before?));
+        let limit = child.rate_bytes_per_s;
+        rates.entry(child.node).and_modify(|rate| *rate = limit.and_then(|limit| sum(limit, *rate))).or_insert(limit);
+    }
+    rates
+}
+
+fn links_by_node(swarm: &Swarm) -> BTreeMap<NodeId, LinkId> {
+    swarm.peers().map(|(link, peer)| (peer.node, link)).collect()
+}
+
+/// Which tree each piece of an object goes down.
+struct Lottery {
+    split: Split,
+    /// Sums of the trees' weights up to each.
+    sums: Vec<u64>,
+    /// Pieces of the whole object, where the split needs to know.
+    pieces: u32,
+}
+
+impl Lottery {
+    fn tree_of(&self, piece: PieceIndex) -> usize {
+        let trees = self.sums.len();
+        match self.split {
+            Split::RoundRobin => piece.as_usize() % trees,
+            Split::Blocks => {
+                let block = u64::from(piece.0) * trees as u64 / u64::from(self.pieces.max(1));
+                (block as usize).min(trees - 1)
+            }
+            Split::Weighted => {
+                // The multiples of the golden ratio fall evenly on the circle, so that every stretch of the object is divided
+                // in proportion (Knuth, The Art of Computer Programming 3, 6.4).
+                let place = u64::from(piece.0).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                let ticket = ((u128::from(place) * u128::from(self.sums[trees - 1])) >> 64) as u64;
+                self.sums.partition_point(|&sum| sum <= ticket).min(trees - 1)
+            }
+        }
+    }
+
+    /// The first piece of a tree from `from` on, below `known`, that is `missing`.
+    fn next(&self, tree: usize, from: u32, known: u32, missing: impl Fn(PieceIndex) -> bool) -> Option<u32> {
+        let (from, until) = match self.split {
+            Split::Blocks => {
+                let trees = self.sums.len() as u64;
+                let first = |tree: u64| (tree * u64::from(self.pieces)).div_ceil(trees) as u32;
+                (from.max(first(tree as u64)), known.min(first(tree as u64 + 1)))
+            }
+            _ => (from, known),
+        };
+        (from..until).find(|&piece| self.tree_of(PieceIndex(piece)) == tree && missing(PieceIndex(piece)))
+    }
+}
+
+impl PlanPlace {
+    /// The split that holds for an object: without its length nobody knows where its parts end.
+    fn split_of(&self, swarm: &Swarm) -> Split {
+        match self.split {
+            Split::Blocks if swarm.total().is_none() => Split::RoundRobin,
+            split => split,
+        }
+    }
+
+    fn lottery(&self, swarm: &Swarm) -> Lottery {
+        let sums = self.trees.iter().scan(0u64, |sum, tree| {
+            *sum = sum.saturating_add(tree.weight);
+            Some(*sum)
+        });
+        Lottery { split: self.split_of(swarm), sums: sums.collect(), pieces: swarm.total().unwrap_or(0) }
+    }
+
+    /// The node that sends this one a piece.
+    fn parent_of(&self, swarm: &Swarm, piece: PieceIndex) -> Option<NodeId> {
+        if self.trees.is_empty() {
+            return None;
+        }
+        self.trees[self.lottery(swarm).tree_of(piece)].parent
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+use super::*;
+use crate::group::place::{TreeChild, TreePlace};
+use crate::io::Output;
+use crate::units::{BroadcastId, ByteRange, ClusterId};
+use crate::wire::frame::Frame;
+
+const PIECE: u32 = 16 << 10;
+
+fn place(split: Split, trees: &[(u64, u32, Option<u32>)]) -> PlanPlace {
+    let tree = |&(weight, depth, parent): &(u64, u32, Option<u32>)| {
+        let children = vec![TreeChild { node: NodeId(9), rate_bytes_per_s: Some(weight) }];
+        TreePlace { weight, depth, parent: parent.map(NodeId), children }
+    };
+    let (strategy, trees) = ("chain".into(), trees.iter().map(tree).collect());
+    PlanPlace { strategy, root: NodeId(0), position: 5, nodes: 10, split, trees, peers: Vec::new() }
+}
+
+/// A node with parents 1 and 2 and child 9, on links of the same numbers, that knows of `pieces` pieces.
+fn swarm(plan: Option<PlanPlace>, pieces: u32) -> (Swarm, Trees) {
+    let length = Some(u64::from(pieces) * u64::from(PIECE));
+    let mut swarm = Swarm::new(BroadcastId::default(), PIECE, 0, length, 1);
+    swarm.standing.node = NodeId(5);
+    swarm.standing.plan = plan;
+    for link in [1, 2, 9] {
+        swarm.add_peer(LinkId(link), NodeId(link), ClusterId(0));
+    }
+    let mut trees = Trees::default();
+    trees.handle(StrategyEvent::Started, &mut swarm);
+    swarm.set_paused(false);
+    let run = swarm.add_known(pieces, 1, None);
+    trees.handle(StrategyEvent::PiecesKnown(run), &mut swarm);
+    (swarm, trees)
+}
+
+/// The pieces that were asked of each link, in order.
+fn requests(swarm: &mut Swarm) -> Vec<(u32, u32)> {
+    let asked = |output: Output| match output {
+        Output::Send { link, frame: Frame::Request { piece, .. } } => Some((link.0, piece.0)),
+        _ => None,
+    };
+    swarm.take_outputs().filter_map(asked).collect()
+}
+
+fn help_asked(swarm: &mut Swarm) -> bool {
+    let interest = |frame: &Frame| matches!(frame, Frame::Strategy { message: StrategyMessage::Interest { .. }, .. });
+    swarm.take_outputs().any(|output| matches!(&output, Output::Send { frame, .. } if interest(frame)))
+}
+
+fn pass_time(swarm: &mut Swarm, trees: &mut Trees, time: Duration) {
+    let end = swarm.now() + time;
+    while swarm.now() < end {
+        swarm.set_now(swarm.now() + TICK);
+        trees.handle(StrategyEvent::Timeout, swarm);
+    }
+}
+
+#[test]
+fn pieces_are_asked_for_in_order_before_the_parent_has_them() {
+    let (mut swarm, _) = swarm(Some(place(Split::RoundRobin, &[(1, 1, Some(1))])), 3);
+    assert!(swarm.peer(LinkId(1)).unwrap().have.is_empty(), "the parent has said nothing");
+    assert_eq!(requests(&mut swarm), [(1, 0), (1, 1), (1, 2)]);
+}
+
+#[test]
+fn two_trees_take_turns() {
+    let (mut swarm, _) = swarm(Some(place(Split::RoundRobin, &[(1, 1, Some(1)), (1, 1, Some(2))])), 4);
+    assert_eq!(requests(&mut swarm), [(1, 0), (2, 1), (1, 2), (2, 3)]);
+}
+
+#[test]
+fn parts_come_in_the_order_of_a_ring() {
+    // The second half is this node's own and comes from the root, the first half around the ring.
+    let (mut swarm, _) = swarm(Some(place(Split::Blocks, &[(1, 7, Some(1)), (1, 2, Some(2))])), 4);
+    assert_eq!(requests(&mut swarm), [(2, 2), (2, 3), (1, 0), (1, 1)]);
+}
+
+#[test]
+fn every_stretch_is_divided_by_the_weights() {
+    let (swarm, _) = swarm(Some(place(Split::Weighted, &[(4, 1, Some(1)), (1, 1, Some(2)), (4, 1, Some(1))])), 1);
+    let lottery = plan_of(&swarm).unwrap().lottery(&swarm);
+    for start in [0u32, 100, 5_000] {
+        let mut counts = [0u32; 3];
+        (start..start + 90).for_each(|piece| counts[lottery.tree_of(PieceIndex(piece))] += 1);
+        let near = |count: u32, ideal: u32| count.abs_diff(ideal) <= 3;
+        assert!(near(counts[0], 40) && near(counts[1], 10) && near(counts[2], 40), "{counts:?} from {start} on");
+    }
+}
+
+#[test]
+fn children_are_limited_to_what_their_trees_take_together() {
+    let (mut swarm, _) = swarm(Some(place(Split::Weighted, &[(4, 1, Some(1)), (3, 1, Some(2))])), 1);
+    assert_eq!(swarm.take_rate_limits().last(), Some(&(LinkId(9), Some(7))));
+    let mut unlimited = place(Split::Weighted, &[(4, 1, Some(1)), (3, 1, Some(2))]);
+    unlimited.trees[0].children[0].rate_bytes_per_s = None;
+    let (mut swarm, _) = self::swarm(Some(unlimited), 1);
+    assert_eq!(swarm.take_rate_limits().last(), Some(&(LinkId(9), None)));
+}
+
+#[test]
+fn who_has_lost_its_parent_asks_its_neighbours_and_fetches_from_them() {
+    let (mut swarm, mut trees) = swarm(Some(place(Split::RoundRobin, &[(1, 1, Some(1))])), 2);
+    swarm.remove_peer(LinkId(1));
+    trees.handle(StrategyEvent::PeerDown(LinkId(1)), &mut swarm);
+    pass_time(&mut swarm, &mut trees, HELP_AFTER);
+    assert!(!help_asked(&mut swarm), "another parent may come any moment");
+    pass_time(&mut swarm, &mut trees, HELP_AFTER);
+    assert!(help_asked(&mut swarm));
+    let news = swarm.add_have(LinkId(9), 1, &[crate::content::have::Run { first: PieceIndex(1), count: 1 }]);
+    trees.handle(StrategyEvent::Have { peer: LinkId(9), pieces: &news }, &mut swarm);
+    assert_eq!(requests(&mut swarm), [(9, 1)]);
+}
+
+#[test]
+fn a_parent_that_sends_is_left_to_send_and_one_that_is_silent_is_not() {
+    let (mut swarm, mut trees) = swarm(Some(place(Split::RoundRobin, &[(1, 1, Some(1))])), 2);
+    requests(&mut swarm);
+    for _ in 0..6 {
+        pass_time(&mut swarm, &mut trees, TICK + TICK);
+        let start = swarm.open_piece(PieceIndex(0)).unwrap().received_bytes();
+        swarm.add_payload(LinkId(1), PieceIndex(0), ByteRange { start, end: start + 1 });
+    }
+    assert!(!help_asked(&mut swarm), "it sends, though slowly");
+    pass_time(&mut swarm, &mut trees, HELP_AFTER + HELP_AFTER + TICK);
+    assert!(help_asked(&mut swarm));
+    let all = [crate::content::have::Run { first: PieceIndex(0), count: 2 }];
+    let news = swarm.add_have(LinkId(2), 1, &all);
+    trees.handle(StrategyEvent::Have { peer: LinkId(2), pieces: &news }, &mut swarm);
+    assert_eq!(requests(&mut swarm), [(2, 0), (2, 1)], "both were asked of the silent parent");
+}
+
+#[test]
+fn without_a_place_a_node_asks_all_at_once() {
+    let (mut swarm, _) = swarm(None, 1);
+    assert!(help_asked(&mut swarm), "the coordinator may never give it one");
+}
+
+#[test]
+fn who_asks_for_help_is_told_of_what_there_is_and_what_comes() {
+    let (mut swarm, mut trees) = swarm(Some(place(Split::RoundRobin, &[(1, 1, Some(1))])), 2);
+    swarm.add_payload(LinkId(1), PieceIndex(0), ByteRange::whole(PIECE));
+    swarm.add_stored(PieceIndex(0));
+    trees.handle(StrategyEvent::PieceStored(PieceIndex(0)), &mut swarm);
+    let message = StrategyMessage::Interest { slots: SlotSet::all(), pieces: Vec::new() };
+    trees.handle(StrategyEvent::Message { peer: LinkId(9), message: &message }, &mut swarm);
+    swarm.set_now(swarm.now() + Duration::from_secs(1));
+    swarm.flush();
+    let told = swarm.take_outputs().any(|output| {
+        matches!(&output, Output::Send { link: LinkId(9), frame: Frame::Have { pieces, .. } } if !pieces.is_empty())
+    });
+    assert!(told);
+}
