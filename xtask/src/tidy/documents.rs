@@ -5,7 +5,8 @@ use std::path::{Component, Path, PathBuf};
 use super::{Finding, find, line_of, whole_words};
 use crate::repository::TextFile;
 
-const REGISTRY: &str = "crates/mobcast-proto/src/strategy/mod.rs";
+/// Where strategies are, one file each.
+const STRATEGIES: &str = "crates/mobcast-proto/src/strategy/";
 const STRATEGY_PAGES: &str = "docs/strategies";
 const GLOSSARY: &str = "docs/glossary.md";
 /// The heading in the glossary below which words stand that are not used.
@@ -124,25 +125,25 @@ fn check_paths(file: &TextFile, prose: &str, exists: &impl Fn(&str) -> bool) -> 
 // ---- Strategies ----
 
 fn check_strategies(files: &[TextFile]) -> Vec<Finding> {
-    let names = find(files, REGISTRY).map(|registry| strategies(&registry.text)).unwrap_or_default();
+    let sources = files.iter().filter(|file| file.path.starts_with(STRATEGIES));
+    let names: Vec<String> = sources.flat_map(|file| strategies(&file.text)).collect();
     if names.is_empty() {
-        let mend = "keep entries of the form `name: \"…\",` in STRATEGIES, or teach xtask's documents.rs the form";
-        return vec![Finding::new(REGISTRY, "no strategy is registered", mend)];
+        let mend = "keep entries of the form `StrategyKind = StrategyKind { name: \"…\",`, or teach xtask's documents.rs the form";
+        return vec![Finding::new(STRATEGIES, "no strategy is registered", mend)];
     }
     let page = |name: &String| format!("{STRATEGY_PAGES}/{name}.md");
     let lacking = names.iter().filter(|name| find(files, &page(name)).is_none());
     let finding = |name: &String| {
         let mend = format!("write {}: idea, rules, parameters, source, when it is best, what was measured", page(name));
-        Finding::new(REGISTRY, format!("the strategy {name} has no page"), mend)
+        Finding::new(STRATEGIES, format!("the strategy {name} has no page"), mend)
     };
     lacking.map(finding).collect()
 }
 
-/// The names in the registry's source.
+/// The names of the strategies that a source declares.
 fn strategies(source: &str) -> Vec<String> {
-    let Some((_, entries)) = source.split_once("STRATEGIES:") else { return Vec::new() };
-    let entries = entries.split_once("];").map_or(entries, |(entries, _)| entries);
-    let names = entries.split("name: \"").skip(1).filter_map(|rest| rest.split_once('"'));
+    let entries = source.split("StrategyKind = StrategyKind {").skip(1);
+    let names = entries.filter_map(|entry| entry.split_once("name: \"")?.1.split_once('"'));
     names.map(|(name, _)| name.to_owned()).collect()
 }
 
@@ -214,11 +215,13 @@ mod tests {
 
     #[test]
     fn a_strategy_without_a_page_is_found() {
-        let registry = "pub const STRATEGIES: &[StrategyKind] = &[A {\n name: \"mob\",\n }, A { name: \"flat\", }];\n";
-        let files = [file(REGISTRY, registry), file("docs/strategies/mob.md", "# mob\n")];
+        let source = |name: &str| format!("pub const KIND: StrategyKind = StrategyKind {{\n    name: \"{name}\",\n}};\n");
+        let path = |name: &str| format!("{STRATEGIES}{name}.rs");
+        let [mob, flat] = ["mob", "flat"].map(|name| file(&path(name), &source(name)));
+        let files = [mob, flat, file("docs/strategies/mob.md", "# mob\n")];
         let found = check_strategies(&files);
         assert_eq!(found.iter().map(|f| f.problem.as_str()).collect::<Vec<_>>(), ["the strategy flat has no page"]);
-        assert_eq!(check_strategies(&[]).len(), 1, "an empty registry is a mistake of the check");
+        assert_eq!(check_strategies(&[]).len(), 1, "no strategy at all is a mistake of the check");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::fetch::open::OpenPiece;
 use crate::fetch::swarm::Swarm;
 use crate::random::mix2;
 use crate::strategy::message::StrategyMessage;
-use crate::strategy::{Strategy, StrategyEvent};
+use crate::strategy::{Strategy, StrategyEvent, StrategyKind};
 use crate::time::{Duration, Time};
 use crate::units::{ClusterId, LinkId, PieceIndex};
 
@@ -33,6 +33,16 @@ mod choking;
 mod leaving;
 mod root_shares;
 mod steal;
+
+/// The entry of the registry.
+pub const KIND: StrategyKind = StrategyKind {
+    name: "mob",
+    summary: "the nodes of each cluster team up to import every piece once, and swap locally",
+    make: || Box::new(Mob::default()),
+    planner: None,
+    needs_network: false,
+    piece_size: None,
+};
 
 /// A newcomer to a cluster waits this long for its peers to say what of its share they are importing already.
 const NEWCOMER_PATIENCE: Duration = Duration::from_millis(100);

@@ -125,16 +125,16 @@ pub struct StrategyKind {
     pub piece_size: Option<u32>,
 }
 
+impl StrategyKind {
+    /// Whether it sends down trees that are planned for the whole group.
+    pub fn is_tree(&self) -> bool {
+        std::ptr::fn_addr_eq(self.make, trees::make as fn() -> Box<dyn Strategy>)
+    }
+}
+
 /// All strategies; the first is the default.
 pub const STRATEGIES: &[StrategyKind] = &[
-    StrategyKind {
-        name: "mob",
-        summary: "the nodes of each cluster team up to import every piece once, and swap locally",
-        make: || Box::new(mob::Mob::default()),
-        planner: None,
-        needs_network: false,
-        piece_size: None,
-    },
+    mob::KIND,
     flat::KIND,
     chain::KIND,
     binomial::KIND,

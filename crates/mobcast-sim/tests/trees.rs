@@ -1,0 +1,76 @@
+//! Strategies that send down trees, in the simulator: everybody gets everything, each cluster once, and a death on the way stops
+//! nobody.
+
+use mobcast_proto::Time;
+use mobcast_proto::strategy::STRATEGIES;
+use mobcast_sim::experiment::{Experiment, Outcome, Step};
+use mobcast_sim::network::Stop;
+use mobcast_topology::{Scenario, Topology, preset};
+
+const MB: u64 = 1_000_000;
+
+fn planned() -> impl Iterator<Item = &'static str> {
+    STRATEGIES.iter().filter(|kind| kind.is_tree()).map(|kind| kind.name)
+}
+
+fn experiment(strategy: &str, topology: Topology, bytes: u64) -> Experiment {
+    let mut experiment = Experiment::new(Scenario::steady(topology), bytes, 1);
+    experiment.strategy = strategy.into();
+    experiment.settings.check_every = 100;
+    experiment
+}
+
+fn all_complete(strategy: &str, outcome: &Outcome) {
+    assert_eq!(outcome.stuck, None, "{strategy}");
+    assert_eq!(outcome.failed, Vec::<String>::new(), "{strategy}");
+}
+
+#[test]
+fn everybody_gets_everything_and_each_cluster_once() {
+    for strategy in planned() {
+        let outcome = experiment(strategy, preset::m2_fast(4), 8 * MB).run();
+        all_complete(strategy, &outcome);
+        let once = match strategy {
+            // The root sends to everybody itself, or the ring leads through all clusters for each part.
+            "flat" | "scatter-allgather" | "binomial" => 1.0..16.0,
+            _ => 1.0..1.001,
+        };
+        let imported = &outcome.wan_copies[1..];
+        assert!(imported.iter().all(|copies| once.contains(copies)), "{strategy}: {imported:?}");
+    }
+}
+
+#[test]
+fn a_death_on_the_way_stops_nobody() {
+    for strategy in planned() {
+        for victim in [1, 4, 9] {
+            let mut experiment = experiment(strategy, preset::m2_fast(4), 24 * MB);
+            experiment.steps.push((Time(800_000_000), Step::Stop(victim, Stop::Silent)));
+            let outcome = experiment.run();
+            all_complete(strategy, &outcome);
+            let missing: Vec<usize> = (0..16).filter(|&i| outcome.complete[i].is_none()).collect();
+            assert!(missing.iter().all(|&node| node == victim as usize), "{strategy}: {missing:?}");
+        }
+    }
+}
+
+#[test]
+fn who_comes_late_is_given_a_place() {
+    for strategy in planned() {
+        let mut experiment = experiment(strategy, preset::m2_fast(2), 8 * MB);
+        for cluster in [1, 3] {
+            experiment.steps.push((Time(500_000_000), Step::Join(mobcast_topology::ClusterIndex(cluster))));
+        }
+        let outcome = experiment.run();
+        all_complete(strategy, &outcome);
+        assert_eq!(outcome.complete.iter().flatten().count(), 10, "{strategy}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    for strategy in planned() {
+        let hash = || experiment(strategy, preset::m2_fast(3), 2 * MB).run().trace_hash;
+        assert_eq!(hash(), hash(), "{strategy}");
+    }
+}
