@@ -252,6 +252,11 @@ impl Broadcast {
         [self.swarm.timeout(), batch, deference, sign].into_iter().flatten().min()
     }
 
+    /// Pieces that the strategy pushes.
+    pub fn take_pushes(&mut self) -> Vec<(LinkId, PieceIndex)> {
+        self.swarm.take_pushes()
+    }
+
     /// Rates to which the strategy limits what is sent to peers, where that has changed.
     pub fn take_rate_limits(&mut self) -> Vec<(LinkId, Option<u64>)> {
         self.swarm.take_rate_limits()
@@ -364,6 +369,9 @@ impl Broadcast {
     pub fn handle_payload(&mut self, now: Time, link: LinkId, piece: PieceIndex, range: ByteRange) {
         self.swarm.set_now(now);
         self.arrived_at = now;
+        if self.strategy.takes_pushed_pieces() {
+            self.swarm.take_pushed(link, piece);
+        }
         let arrival = self.swarm.add_payload(link, piece, range);
         if arrival.complete {
             self.swarm.push_output(Output::VerifyPiece { broadcast: self.id, piece });

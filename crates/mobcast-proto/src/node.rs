@@ -17,6 +17,7 @@ use crate::group::report::{Report, SignedReport};
 use crate::group::succession::Succession;
 use crate::io::{CloseReason, Event, Output, PeerIdentity, Token};
 use crate::random::Random;
+use crate::strategy::Registry;
 use crate::strategy::overlay::Overlays;
 use crate::time::{Duration, Time};
 use crate::units::{
@@ -57,7 +58,9 @@ pub struct NodeConfig {
     pub plain: bool,
     /// For all its choices by chance.
     pub seed: u64,
-    /// At the founder: for which strategies the group is.
+    /// The strategies that it knows.
+    pub registry: Registry,
+    /// At the founder: for which of them the group is.
     pub overlays: Overlays,
 }
 
@@ -315,6 +318,10 @@ impl Node {
             self.uploads.limit_rate(link, rate);
         }
         self.outputs.extend(outputs);
+        let pushes = broadcast.take_pushes();
+        if !pushes.is_empty() {
+            self.queue_pushes(id, pushes);
+        }
         Some(result)
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use mobcast_proto::content::object::{Descriptor, FileMeta, ObjectKind};
 use mobcast_proto::content::piece_size::{PieceSizeInput, strategy_piece_size};
-use mobcast_proto::strategy::{self, overlay::Overlays};
+use mobcast_proto::strategy::Registry;
+use mobcast_proto::strategy::overlay::Overlays;
 use mobcast_proto::{BroadcastId, Duration, PieceIndex, Time};
 use mobcast_topology::{ClusterIndex, Scenario};
 
@@ -45,6 +46,8 @@ pub struct Experiment {
     pub settings: Settings,
     /// The strategy.
     pub strategy: String,
+    /// The strategies that nodes know.
+    pub registry: Registry,
     /// Virtual time at which the run is given up.
     pub deadline: Time,
 }
@@ -92,6 +95,7 @@ impl Experiment {
             network: NetworkSettings { report_drained: true, ..NetworkSettings::default() },
             settings: Settings { seed, ..Settings::default() },
             strategy: "mob".into(),
+            registry: Registry::default(),
             deadline: Time(3_600_000_000_000),
         }
     }
@@ -122,7 +126,7 @@ impl Experiment {
         let length = Some(self.object_bytes);
         let kind = ObjectKind::Synthetic { seed: 0 };
         let receivers = Some((self.scenario.topology.nodes() - 1) as u32);
-        let own = strategy::find(&self.strategy).and_then(|kind| kind.piece_size);
+        let own = self.registry.find(&self.strategy).and_then(|kind| kind.piece_size);
         let input = PieceSizeInput { kind, length, receivers, link_rate_bytes_per_s: None };
         Descriptor {
             kind,
@@ -153,8 +157,9 @@ impl<'a> Run<'a> {
         let topology = &experiment.scenario.topology;
         let network = Network::new(topology, experiment.network);
         let mut world = World::new(network, experiment.settings);
-        let overlays = Overlays::of(&[&experiment.strategy], Some(Arc::new(experiment.scenario.at_start())));
-        world.found_for(overlays.expect("whoever asks for a strategy knows that there is one"));
+        let network = Some(Arc::new(experiment.scenario.at_start()));
+        let overlays = Overlays::within(experiment.registry, &[&experiment.strategy], network);
+        world.found_for(experiment.registry, overlays.expect("whoever asks for a strategy knows that there is one"));
         let name = |c: ClusterIndex| experiment.named_clusters.then(|| topology.clusters()[c.as_usize()].name.clone());
         for cluster in topology.indices() {
             for _ in 0..topology.clusters()[cluster.as_usize()].nodes {

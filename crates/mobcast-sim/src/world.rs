@@ -14,6 +14,7 @@ use mobcast_proto::content::have::HaveSet;
 use mobcast_proto::limits::CHUNK_BYTES_MAX;
 use mobcast_proto::node::Node;
 use mobcast_proto::random::mix2;
+use mobcast_proto::strategy::Registry;
 use mobcast_proto::strategy::overlay::Overlays;
 use mobcast_proto::wire::Frame;
 use mobcast_proto::{
@@ -199,6 +200,7 @@ pub struct World {
     /// The machines, by [`NodeIndex`].
     pub machines: Vec<Machine>,
     settings: Settings,
+    registry: Registry,
     overlays: Overlays,
     group: GroupId,
     messages: Vec<Option<Message>>,
@@ -260,6 +262,7 @@ impl World {
             network,
             machines: Vec::new(),
             settings,
+            registry: Registry::default(),
             overlays: Overlays::default(),
             group: GroupId([7; 16]),
             messages: Vec::new(),
@@ -276,9 +279,10 @@ impl World {
         }
     }
 
-    /// Says for which strategies the first machine founds the group; to be called before it is started.
-    pub fn found_for(&mut self, overlays: Overlays) {
-        self.overlays = overlays;
+    /// Says for which strategies, of those that nodes know, the first machine founds the group; to be called before any is
+    /// started.
+    pub fn found_for(&mut self, registry: Registry, overlays: Overlays) {
+        (self.registry, self.overlays) = (registry, overlays);
     }
 
     /// Starts a broadcast from a machine's synthetic source.

@@ -62,10 +62,10 @@ pub fn fpfr(topology: &Topology, root: ClusterIndex) -> Vec<PackedTree> {
 /// leave room in what each cluster sends to others and receives from them: its access link, and the cards of all its
 /// nodes that carry such traffic. A tree that leaves a cluster k times takes k times its rate of what the cluster sends.
 ///
-/// The best such packing is NP-hard to find and the paper leaves its heuristics out. Here the search is made in a dozen
-/// ways (neighbours in several orders, narrow trees at once or after wide ones), the packing of the highest total is
-/// kept, and parts of it are taken out and searched for again while that raises the total, with bounded effort. Trees
-/// of less than 1/10,000 of the rate that the links admit are not looked for.
+/// Its authors call the best such packing NP-hard to find; the MOB paper leaves their heuristics out. Here the search is
+/// made in ten ways (neighbours in several orders, narrow trees at once or after wide ones), the packing of the highest
+/// total is kept, and parts of it are taken out and searched for again while that raises the total, with bounded
+/// effort. Trees of less than 1/10,000 of the rate that the links admit are not looked for.
 ///
 /// Empty when a cluster cannot be reached. Panics when `root` is not in the topology.
 pub fn balanced(topology: &Topology, root: ClusterIndex) -> Vec<PackedTree> {

@@ -12,7 +12,8 @@ use mobcast_proto::content::object::ObjectKind;
 use mobcast_proto::content::piece_size::{PieceSizeInput, strategy_piece_size};
 use mobcast_proto::group::ticket::Ticket;
 use mobcast_proto::limits::{PIECE_SIZE_MAX, PIECE_SIZE_MIN, PIECES_MAX};
-use mobcast_proto::strategy::{self, overlay::Overlays};
+use mobcast_proto::strategy::Registry;
+use mobcast_proto::strategy::overlay::Overlays;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::timeout;
 
@@ -148,7 +149,7 @@ impl Group {
 impl Group {
     /// Starts a broadcast with this node as its root. Members are told at once; later joiners when they come.
     pub async fn broadcast(&self, source: Source, options: BroadcastOptions) -> Result<Broadcast, Error> {
-        let kind = strategy::named(&options.strategy)?;
+        let kind = Registry::default().named(&options.strategy)?;
         let founded = &self.inner.options.strategies;
         if self.inner.ticket.is_some() && !founded.iter().any(|name| name == kind.name) {
             return Err(Error::NotFounded { name: options.strategy, founded: founded.clone() });
@@ -217,7 +218,7 @@ fn prepare(
         }
     };
     let description = source.description().clone();
-    let own = strategy::named(&options.strategy)?.piece_size;
+    let own = Registry::default().named(&options.strategy)?.piece_size;
     let piece_size = piece_size(options.piece_size, own, description.kind, description.length, receivers)?;
     let small = description.length.filter(|&length| length <= WHOLE_BYTES_MAX && length <= u64::from(piece_size));
     let whole = small.map(|length| -> Result<Vec<u8>, StoreError> {

@@ -16,6 +16,7 @@ use mobcast_proto::group::assignment::{Assignment, Credential, PeerAddress};
 use mobcast_proto::group::report::{Report, SignedReport};
 use mobcast_proto::io::PeerIdentity;
 use mobcast_proto::node::{Node, NodeConfig};
+use mobcast_proto::strategy::Registry;
 use mobcast_proto::strategy::overlay::Overlays;
 use mobcast_proto::wire::Frame;
 use mobcast_proto::wire::frame::Join;
@@ -106,8 +107,19 @@ fn feed_coordinator(u: &mut Unstructured<'_>) -> Result<()> {
 }
 
 fn config(seed: u64) -> NodeConfig {
-    let (name, cluster, overlays) = ("fed".to_owned(), Some("a".to_owned()), Overlays::default());
-    NodeConfig { group: GROUP, name, cluster, addresses: vec![address(99)], key: KEY, plain: false, seed, overlays }
+    let (name, cluster) = ("fed".to_owned(), Some("a".to_owned()));
+    let (registry, overlays) = (Registry::default(), Overlays::default());
+    NodeConfig {
+        group: GROUP,
+        name,
+        cluster,
+        addresses: vec![address(99)],
+        key: KEY,
+        plain: false,
+        seed,
+        registry,
+        overlays,
+    }
 }
 
 fn address(node: u32) -> std::net::SocketAddr {

@@ -215,7 +215,8 @@ mod tests {
 
     #[test]
     fn a_strategy_without_a_page_is_found() {
-        let source = |name: &str| format!("pub const KIND: StrategyKind = StrategyKind {{\n    name: \"{name}\",\n}};\n");
+        let source =
+            |name: &str| format!("pub const KIND: StrategyKind = StrategyKind {{\n    name: \"{name}\",\n}};\n");
         let path = |name: &str| format!("{STRATEGIES}{name}.rs");
         let [mob, flat] = ["mob", "flat"].map(|name| file(&path(name), &source(name)));
         let files = [mob, flat, file("docs/strategies/mob.md", "# mob\n")];

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mobcast_topology::files::Planned;
+use mobcast_topology::files::write::topology_text;
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
@@ -28,6 +29,8 @@ struct Run<'a> {
     mobcast: &'a Path,
     logs: &'a Path,
     ticket: PathBuf,
+    /// What the network is like at the start, for strategies that want to know (as in the MOB paper, section 4.1).
+    gauge: PathBuf,
     heard: UnboundedSender<Heard>,
 }
 
@@ -43,7 +46,10 @@ pub async fn run(
     // It may be there from the run before.
     let _ = std::fs::remove_file(&ticket);
     let (heard, mut hearing) = tokio::sync::mpsc::unbounded_channel();
-    let run = Run { lab, planned, mobcast, logs, ticket, heard };
+    let gauge = lab.scratch().join("gauge.toml");
+    let text = topology_text("as it is at the start", &planned.scenario.at_start());
+    std::fs::write(&gauge, text).map_err(|error| LabError::Path { path: gauge.clone(), error })?;
+    let run = Run { lab, planned, mobcast, logs, ticket, gauge, heard };
     let receive = run.receive();
     let mut pids = (1..lab.nodes().len()).map(|node| run.start(node, &receive)).collect::<Result<Vec<Pid>, _>>()?;
     tokio::time::sleep(STARTING + STARTING_EACH * pids.len() as u32).await;
@@ -76,6 +82,9 @@ impl Run<'_> {
         let (receivers, ticket) = (receivers.to_string(), self.ticket.display().to_string());
         let words = ["send", &object, "--receivers", &receivers, "--strategy", strategy, "--ticket-file", &ticket];
         let mut words: Vec<String> = words.map(str::to_owned).into();
+        if self.planned.named_clusters {
+            words.extend(["--gauge".to_owned(), self.gauge.display().to_string()]);
+        }
         words.extend(piece_size.iter().flat_map(|bytes| ["--piece-size".to_owned(), bytes.to_string()]));
         words
     }

@@ -47,6 +47,7 @@ use mobcast_proto::group::report::Traffic;
 use mobcast_proto::group::ticket::Ticket;
 use mobcast_proto::io::Event;
 use mobcast_proto::node::{Node, NodeConfig};
+use mobcast_proto::strategy::Registry;
 use mobcast_proto::strategy::overlay::Overlays;
 use mobcast_proto::{BroadcastId, ClusterId, Digest, GroupId};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -322,6 +323,7 @@ fn config(
         key: keys.public(),
         plain: options.plain,
         seed: u64::from_be_bytes(random()?),
+        registry: Registry::default(),
         overlays: options.overlays.clone(),
     })
 }

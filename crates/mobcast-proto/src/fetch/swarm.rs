@@ -49,6 +49,7 @@ pub struct Swarm {
     flush_at: Option<Time>,
     wake_at: Option<Time>,
     rate_limits: Vec<(LinkId, Option<u64>)>,
+    pushes: Vec<(LinkId, PieceIndex)>,
     outputs: Vec<Output>,
 }
 
@@ -88,6 +89,7 @@ impl Swarm {
             flush_at: None,
             wake_at: None,
             rate_limits: Vec::new(),
+            pushes: Vec::new(),
             outputs: Vec::new(),
         }
     }
@@ -229,24 +231,8 @@ impl Swarm {
 
     /// Asks a peer for what is missing of a piece (its first gap). False if that is nothing, or the peer is gone.
     pub fn request(&mut self, link: LinkId, piece: PieceIndex) -> bool {
-        assert!(piece.0 < self.known, "{piece} is asked for before its hash is known");
-        assert!(!self.have.contains(piece), "{piece} is asked for and stored already");
-        let len = self.piece_len(piece);
-        let Some(peer) = self.peers.get_mut(&link) else { return false };
-        let fresh = !self.open.contains_key(&piece);
-        let open = self.open.entry(piece).or_insert_with(|| OpenPiece::new(len));
-        if fresh {
-            self.open_bytes += u64::from(len);
-        }
-        self.open_set.insert(piece);
-        let Some(gap) = open.first_gap() else { return false };
-        let alone = open.parts.is_empty() || !self.suspect.contains(piece);
-        if !alone || open.parts.iter().any(|part| part.peer == link) {
-            return false;
-        }
-        let mark = peer.window.handle_request(self.now, gap.len());
-        open.parts.push(Part { peer: link, rest: gap, mark });
-        self.send(link, Frame::Request { broadcast: self.id, piece, range: gap });
+        let Some(range) = self.expect(link, piece) else { return false };
+        self.send(link, Frame::Request { broadcast: self.id, piece, range });
         true
     }
 
@@ -269,11 +255,11 @@ impl Swarm {
         self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
     }
 
-    /// Sends a piece that was not asked for.
+    /// Sends a piece that was not asked for. It is behind what the peer has asked for, and is taken only if the peer's strategy takes
+    /// such pieces, knows the hash and has room.
     pub fn push(&mut self, link: LinkId, piece: PieceIndex) {
         assert!(self.have.contains(piece), "{piece} is pushed and not stored");
-        let range = ByteRange::whole(self.piece_len(piece));
-        self.outputs.push(Output::SendPayload { link, broadcast: self.id, piece, range });
+        self.pushes.push((link, piece));
     }
 
     /// Says something to the same strategy at a peer.

@@ -20,6 +20,9 @@ const PARTS_PER_TURN: u64 = 4;
 /// Requests that a peer may have waiting: the open pieces of a node at the smallest piece size.
 const WAITING_MAX: usize = 3_072;
 
+/// A limited link may make up for so much time in which there was nothing to send.
+const BURST: Duration = Duration::from_millis(100);
+
 /// A part of a piece to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Upload {
@@ -167,7 +170,8 @@ impl Uploads {
         queue.served += 1;
         if let Some(rate) = queue.rate_bytes_per_s {
             let takes = u128::from(upload.range.len()) * 1_000_000_000 / u128::from(rate);
-            queue.due_at = queue.due_at.max(now) + Duration(u64::try_from(takes).unwrap_or(u64::MAX / 2));
+            queue.due_at = queue.due_at.max(Time(now.0.saturating_sub(BURST.0)))
+                + Duration(u64::try_from(takes).unwrap_or(u64::MAX / 2));
         }
         if !queue.wan {
             let sending = self.sending.entry(piece).or_default();
@@ -371,14 +375,16 @@ mod tests {
     fn a_limited_link_is_sent_at_its_rate_and_holds_nobody_up() {
         let mut uploads = uploads(&[(1, true, 1), (2, true, 1)]);
         uploads.limit_rate(LinkId(1), Some(10));
-        assert_eq!(order(&mut uploads), [1, 2, 2], "one byte is a tenth of a second");
-        assert_eq!(uploads.timeout(Time::ZERO), Some(Time::ZERO + Duration::from_millis(100)));
         let later = |ms: u64| Time::ZERO + Duration::from_millis(ms);
-        assert_eq!(uploads.poll(later(99)), None);
-        assert_eq!(uploads.poll(later(100)).map(|(link, _)| link.0), Some(1));
-        uploads.limit_rate(LinkId(1), None);
+        let next = |uploads: &mut Uploads, ms: u64| uploads.poll(later(ms)).map(|(link, _)| link.0);
+        // One byte is a tenth of a second, and so much may be made up for.
+        assert_eq!([0; 5].map(|_| next(&mut uploads, 1_000)), [Some(1), Some(2), Some(1), Some(2), None]);
         (0..2).for_each(|_| uploads.handle_sent(LinkId(1)));
-        assert_eq!(order(&mut uploads), [1, 1], "nobody limits it any more");
+        assert_eq!(uploads.timeout(later(1_000)), Some(later(1_100)));
+        assert_eq!(next(&mut uploads, 1_099), None);
+        assert_eq!(next(&mut uploads, 1_100), Some(1));
+        uploads.limit_rate(LinkId(1), None);
+        assert_eq!(next(&mut uploads, 1_100), Some(1), "nobody limits it any more");
         assert_eq!(uploads.timeout(Time::ZERO), None);
     }
 

@@ -34,7 +34,7 @@ impl Node {
         if self.broadcasts.len() >= BROADCASTS_MAX {
             return None;
         }
-        let strategy = (crate::strategy::find(&descriptor.strategy)?.make)();
+        let strategy = (self.config.registry.find(&descriptor.strategy)?.make)();
         let id = BroadcastId { root: credential.node, sequence: self.next_sequence };
         self.next_sequence += 1;
         let signature = Signature::default();
@@ -212,7 +212,7 @@ impl Node {
             }
             return;
         }
-        let Some(kind) = crate::strategy::find(&announcement.descriptor.strategy) else { return };
+        let Some(kind) = self.config.registry.find(&announcement.descriptor.strategy) else { return };
         let descriptor = announcement.descriptor.clone();
         let seed = self.random.next_u64();
         let broadcast = Broadcast::new(self.now, id, announcement, (kind.make)(), false, seed);
@@ -400,6 +400,18 @@ impl Node {
     pub(super) fn serve_held(&mut self, broadcast: BroadcastId, piece: PieceIndex) {
         let waiting = self.with_broadcast(broadcast, |b| b.held.take(piece)).unwrap_or_default();
         waiting.into_iter().for_each(|(link, range)| self.queue_upload(link, broadcast, piece, range));
+        self.drain_uploads();
+    }
+
+    /// Pieces that a strategy sends without being asked wait behind what a peer has asked for.
+    pub(super) fn queue_pushes(&mut self, broadcast: BroadcastId, pushes: Vec<(LinkId, PieceIndex)>) {
+        for (link, piece) in pushes {
+            let Some(swarm) = self.broadcasts.get_mut(&broadcast).map(Broadcast::swarm_mut) else { return };
+            let range = ByteRange::whole(swarm.piece_len(piece));
+            let peer_pieces = swarm.peer(link).map_or(0, |peer| peer.have.count());
+            swarm.count_out(link, range.len());
+            self.uploads.add(link, Upload { broadcast, piece, range }, peer_pieces);
+        }
         self.drain_uploads();
     }
 

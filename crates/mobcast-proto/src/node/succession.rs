@@ -337,7 +337,8 @@ impl Node {
         let own = standing.credential.node;
         regency.standings.insert(own, standing);
         let seed = self.random.next_u64();
-        let coordinator = Coordinator::restore(own, self.membership.term(), &regency.standings, seed);
+        let coordinator =
+            Coordinator::restore(own, self.membership.term(), &regency.standings, self.config.registry, seed);
         self.coordinator = Some(coordinator);
         self.coordination = super::coordination::Coordination::default();
         regency.standings.values().for_each(|standing| self.note_over(standing));

@@ -91,6 +91,11 @@ pub trait Strategy: Send {
         false
     }
 
+    /// Whether pieces are taken that were not asked for ([`Swarm::push`]).
+    fn takes_pushed_pieces(&self) -> bool {
+        false
+    }
+
     /// Peers that are sent each new batch of the manifest without asking.
     fn manifest_children(&self, _swarm: &Swarm) -> Vec<LinkId> {
         Vec::new()
@@ -145,18 +150,35 @@ pub const STRATEGIES: &[StrategyKind] = &[
     optimal_trees::KIND,
 ];
 
-/// Finds a strategy by name.
-///
-/// # Errors
-/// If there is none: it names those that there are.
-pub fn named(name: &str) -> Result<&'static StrategyKind, OverlayError> {
-    find(name).ok_or_else(|| OverlayError::Unknown {
-        name: name.to_owned(),
-        known: STRATEGIES.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", "),
-    })
+/// The strategies that a node knows. Whoever tries out one of his own gives nodes another registry than [`STRATEGIES`].
+#[derive(Clone, Copy, Debug)]
+pub struct Registry(pub &'static [StrategyKind]);
+
+impl Default for Registry {
+    fn default() -> Registry {
+        Registry(STRATEGIES)
+    }
 }
 
-/// Finds a strategy by name.
+impl Registry {
+    /// Finds a strategy by name.
+    pub fn find(self, name: &str) -> Option<&'static StrategyKind> {
+        self.0.iter().find(|kind| kind.name == name)
+    }
+
+    /// Finds a strategy by name.
+    ///
+    /// # Errors
+    /// If there is none: it names those that there are.
+    pub fn named(self, name: &str) -> Result<&'static StrategyKind, OverlayError> {
+        self.find(name).ok_or_else(|| OverlayError::Unknown {
+            name: name.to_owned(),
+            known: self.0.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", "),
+        })
+    }
+}
+
+/// Finds one of [`STRATEGIES`] by name.
 pub fn find(name: &str) -> Option<&'static StrategyKind> {
-    STRATEGIES.iter().find(|kind| kind.name == name)
+    Registry::default().find(name)
 }

@@ -7,7 +7,7 @@ use mobcast_topology::Topology;
 use thiserror::Error;
 
 use super::plan::PlanError;
-use super::{StrategyKind, named};
+use super::{Registry, StrategyKind};
 
 /// The links that a group's nodes have because of the strategies it is founded for.
 #[derive(Clone, Debug)]
@@ -45,9 +45,18 @@ pub enum OverlayError {
 impl Overlays {
     /// The links for these strategies.
     pub fn of(strategies: &[&str], network: Option<Arc<Topology>>) -> Result<Overlays, OverlayError> {
+        Overlays::within(Registry::default(), strategies, network)
+    }
+
+    /// The same, where nodes know other strategies.
+    pub fn within(
+        registry: Registry,
+        strategies: &[&str],
+        network: Option<Arc<Topology>>,
+    ) -> Result<Overlays, OverlayError> {
         let mut overlays = Overlays { mesh: false, plans: Vec::new(), network };
         for name in strategies {
-            let kind = named(name)?;
+            let kind = registry.named(name)?;
             if kind.needs_network && overlays.network.is_none() {
                 return Err(PlanError::NoNetwork { strategy: kind.name }.into());
             }

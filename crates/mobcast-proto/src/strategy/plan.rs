@@ -98,7 +98,7 @@ pub enum Split {
 pub struct PlanTree {
     /// Its part of the object, among those of all trees.
     pub weight: u64,
-    /// The rate to which each edge is limited at its sender, bytes per second, for plans that shape.
+    /// The rate to which each edge between clusters is limited at its sender, bytes per second, for plans that shape.
     pub rate_bytes_per_s: Option<u64>,
     /// The position of each position's parent; none for the root, position 0.
     pub parents: Vec<Option<usize>>,
@@ -169,6 +169,8 @@ impl Plan {
             let (from, to) = if is_dialable(order.node(to)) { (from, to) } else { (to, from) };
             placed[from].dials.insert(order.node(to));
         };
+        let ranges = order.ranges();
+        let cluster_of = |position: usize| ranges.partition_point(|range| range.end <= position);
         for (number, tree) in self.trees.iter().enumerate() {
             for (placed, depth) in placed.iter_mut().zip(tree.depths()) {
                 let place = TreePlace { weight: tree.weight, depth, parent: None, children: Vec::new() };
@@ -176,7 +178,9 @@ impl Plan {
             }
             for (child, parent) in tree.parents.iter().enumerate() {
                 let Some(parent) = *parent else { continue };
-                let edge = TreeChild { node: order.node(child), rate_bytes_per_s: tree.rate_bytes_per_s };
+                let crosses = cluster_of(child) != cluster_of(parent);
+                let rate_bytes_per_s = tree.rate_bytes_per_s.filter(|_| crosses);
+                let edge = TreeChild { node: order.node(child), rate_bytes_per_s };
                 placed[child].place.trees[number].parent = Some(order.node(parent));
                 placed[parent].place.trees[number].children.push(edge);
                 dial(&mut placed, child, parent);
@@ -271,7 +275,8 @@ pub(crate) mod tests {
         assert_eq!(tree(0, 0).children.len(), 1);
         assert_eq!(tree(1, 0).children.iter().map(|child| child.node.0).collect::<Vec<_>>(), [2, 3]);
         assert_eq!((tree(1, 1).parent, tree(1, 1).depth), (Some(NodeId(2)), 2));
-        assert_eq!(tree(2, 1).children[0], TreeChild { node: NodeId(1), rate_bytes_per_s: Some(7) });
+        let limits: Vec<_> = tree(2, 1).children.iter().map(|child| (child.node.0, child.rate_bytes_per_s)).collect();
+        assert_eq!(limits, [(1, Some(7)), (3, None)], "nobody limits what stays in a cluster");
         assert_eq!(placed[3].place.peers, [NodeId(0)]);
         let dials = |position: usize| placed[position].dials.iter().map(|node| node.0).collect::<Vec<_>>();
         assert_eq!([0, 1, 2, 3].map(dials), [vec![], vec![0], vec![0, 1, 3], vec![0, 1]]);

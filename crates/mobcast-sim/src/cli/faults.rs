@@ -6,6 +6,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Args;
+use mobcast_proto::strategy::Registry;
+use mobcast_proto::strategy::overlay::OverlayError;
 use mobcast_sim::faults::plan::{Plan, Reduction};
 use mobcast_sim::faults::shrink::{Shrunk, shrink};
 use mobcast_sim::faults::{self, Replay, Summary, Violation};
@@ -45,12 +47,22 @@ pub struct FaultsArgs {
     /// Clocks are true and disks fast
     #[arg(long, requires = "seed")]
     plain: bool,
+    /// Another strategy than the default for all broadcasts; `all` takes them in turn
+    #[arg(long, value_name = "NAME", value_parser = strategy)]
+    strategy: Option<String>,
     /// How many seeds run at a time [default: one for each processor]
     #[arg(long, value_name = "JOBS")]
     jobs: Option<NonZero<usize>>,
     /// Print one object at the end
     #[arg(long)]
     json: bool,
+}
+
+fn strategy(name: &str) -> Result<String, OverlayError> {
+    if name != "all" {
+        Registry::default().named(name)?;
+    }
+    Ok(name.to_owned())
 }
 
 /// Runs what was asked for; whether all that must hold has held.
@@ -76,12 +88,12 @@ fn one(args: &FaultsArgs, seed: u64) -> Result<bool, String> {
     match &result {
         Ok(summary) => eprintln!("seed {seed}: {}", words(summary)),
         Err(violation) => {
-            eprintln!("{}", line(seed, violation));
+            eprintln!("{}", line(seed, &strategies(args), violation));
             if args.trace.is_some() {
                 eprintln!("everybody then:{}", violation.state);
             }
             if args.shrink {
-                say_shrunk(seed, &plan, &shrink(&plan, violation));
+                say_shrunk(args, seed, &plan, &shrink(&plan, violation));
             }
         }
     }
@@ -98,7 +110,13 @@ fn reduction(args: &FaultsArgs) -> Result<Reduction, String> {
         Some("none") => Some(Vec::new()),
         Some(text) => Some(text.split(',').map(number).collect::<Result<_, _>>()?),
     };
-    Ok(Reduction { only, nodes: args.nodes, bytes: args.bytes, honest: args.honest, plain: args.plain })
+    let Reduction { strategy, .. } = strategies(args);
+    Ok(Reduction { only, nodes: args.nodes, bytes: args.bytes, honest: args.honest, plain: args.plain, strategy })
+}
+
+/// What many seeds have in common.
+fn strategies(args: &FaultsArgs) -> Reduction {
+    Reduction { strategy: args.strategy.clone(), ..Reduction::default() }
 }
 
 fn words(summary: &Summary) -> String {
@@ -110,16 +128,16 @@ fn words(summary: &Summary) -> String {
 }
 
 /// What a failure comes down to, with the command that shows it again.
-fn line(seed: u64, violation: &Violation) -> String {
+fn line(seed: u64, reduction: &Reduction, violation: &Violation) -> String {
     let Violation { kind, what, at, .. } = violation;
-    format!("seed {seed}: at {at:?} {kind}: {what}; replay: mobcast-sim faults --seed {seed} --trace")
+    format!("seed {seed}: at {at:?} {kind}: {what}; replay: mobcast-sim faults --seed {seed}{reduction} --trace")
 }
 
-fn say_shrunk(seed: u64, plan: &Plan, shrunk: &Shrunk) {
+fn say_shrunk(args: &FaultsArgs, seed: u64, plan: &Plan, shrunk: &Shrunk) {
     let Shrunk { reduction, violation, runs } = shrunk;
     eprint!("after {runs} runs this is left: {}", plan.clone().reduced(reduction));
     eprintln!("  at {:?} {}: {}", violation.at, violation.kind, violation.what);
-    eprintln!("  replay: mobcast-sim faults --seed {seed}{reduction} --trace");
+    eprintln!("  replay: mobcast-sim faults --seed {seed}{reduction}{} --trace", strategies(args));
 }
 
 fn object(violation: &Violation) -> serde_json::Value {
@@ -149,12 +167,12 @@ fn many(args: &FaultsArgs) -> bool {
     violated.sort_by_key(|(seed, _)| *seed);
     if args.shrink {
         for (seed, violation) in violated.iter().take(SHRUNK_MAX) {
-            let plan = Plan::of(*seed);
-            say_shrunk(*seed, &plan, &shrink(&plan, violation));
+            let plan = Plan::of(*seed).reduced(&strategies(args));
+            say_shrunk(args, *seed, &plan, &shrink(&plan, violation));
         }
     }
     eprintln!("{}", total(&held, violated.len()));
-    violated.iter().for_each(|(seed, violation)| eprintln!("{}", line(*seed, violation)));
+    violated.iter().for_each(|(seed, violation)| eprintln!("{}", line(*seed, &strategies(args), violation)));
     if args.json {
         let violations: Vec<_> = violated.iter().map(|(seed, v)| (seed.to_string(), object(v))).collect();
         let violations: serde_json::Map<_, _> = violations.into_iter().collect();
@@ -171,12 +189,12 @@ fn work(args: &FaultsArgs, next: &AtomicU64, results: &Mutex<Results>) {
             return;
         }
         let seed = args.from.wrapping_add(number);
-        let result = faults::run(seed);
+        let result = faults::replay(Plan::of(seed).reduced(&strategies(args)), 0).result;
         let mut results = results.lock().expect("no thread has panicked");
         match result {
             Ok(summary) => results.held.push((seed, summary)),
             Err(violation) => {
-                eprintln!("{}", line(seed, &violation));
+                eprintln!("{}", line(seed, &strategies(args), &violation));
                 results.violated.push((seed, violation));
             }
         }

@@ -108,7 +108,7 @@ fn broadcasts(random: &mut Random, nodes: u32) -> Vec<Planned> {
     for i in 0..count {
         let root = if random.below(10) < 6 { 0 } else { random.below(nodes as usize) as u32 };
         let at = if i == 0 { Time::ZERO } else { Time(random.below(3_000) as u64 * 1_000_000) };
-        let strategy = STRATEGIES[random.below(1)].name;
+        let strategy = STRATEGIES[0].name;
         let piece_size = (16 << 10) << [0, 0, 0, 1, 1, 2][random.below(6)];
         let pieces = match random.below(10) {
             0 => 1 + random.below(16),

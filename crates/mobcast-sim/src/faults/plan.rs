@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use mobcast_proto::content::object::{Descriptor, FileMeta, ObjectKind};
+use mobcast_proto::strategy::{STRATEGIES, find};
 use mobcast_proto::{Duration, Time};
 use mobcast_topology::{Cluster, ClusterIndex, LinkRef, Topology};
 
@@ -158,6 +159,9 @@ pub struct Reduction {
     pub honest: bool,
     /// True clocks and fast disks alone.
     pub plain: bool,
+    /// Not less, but another strategy than the default for all broadcasts: one of this name, or for `all` the one whose turn
+    /// it is by the seed.
+    pub strategy: Option<String>,
 }
 
 impl fmt::Display for Reduction {
@@ -176,7 +180,10 @@ impl fmt::Display for Reduction {
         if self.honest {
             write!(f, " --honest")?;
         }
-        if self.plain { write!(f, " --plain") } else { Ok(()) }
+        if self.plain {
+            write!(f, " --plain")?;
+        }
+        self.strategy.iter().try_for_each(|strategy| write!(f, " --strategy {strategy}"))
     }
 }
 
@@ -234,6 +241,11 @@ impl Plan {
     pub fn reduced(mut self, reduction: &Reduction) -> Plan {
         if let Some(only) = &reduction.only {
             self.faults.retain(|timed| only.contains(&timed.number));
+        }
+        if let Some(name) = &reduction.strategy {
+            let turn = &STRATEGIES[(self.seed % STRATEGIES.len() as u64) as usize];
+            let kind = find(name).unwrap_or(turn);
+            self.broadcasts.iter_mut().for_each(|planned| planned.strategy = kind.name);
         }
         if reduction.honest {
             self.malicious = None;

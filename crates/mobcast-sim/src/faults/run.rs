@@ -2,7 +2,10 @@
 //! the bound has passed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use mobcast_proto::strategy::Registry;
+use mobcast_proto::strategy::overlay::Overlays;
 use mobcast_proto::{BroadcastId, Duration, Time};
 use mobcast_topology::{ClusterIndex, LinkRef};
 
@@ -55,6 +58,9 @@ impl Run {
             network,
             Settings { seed: plan.seed, check_every: CHECK_EVERY, chunk_bytes_max, ..Settings::default() },
         );
+        let strategies: Vec<&str> = plan.broadcasts.iter().map(|planned| planned.strategy).collect();
+        let overlays = Overlays::of(&strategies, Some(Arc::new(plan.topology.clone())));
+        world.found_for(Registry::default(), overlays.expect("plans name strategies that there are"));
         if told > 0 {
             world.keep_trace(told);
         }

@@ -69,6 +69,7 @@ impl World {
             key,
             plain: false,
             seed: mix2(self.settings.seed, seed),
+            registry: self.registry,
             overlays: self.overlays.clone(),
         };
         let node = if index == NodeIndex(0) {

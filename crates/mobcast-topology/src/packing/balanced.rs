@@ -9,13 +9,11 @@ use super::room::{Edge, Room, Tree, total};
 use super::search::{Order, Search, fill};
 
 /// Every search; each is made with narrow trees at once and after wide ones.
-const SEARCHES: [Search; 7] = [
+const SEARCHES: [Search; 5] = [
     Search::DepthFirst(Order::Index),
     Search::DepthFirst(Order::IndexReversed),
     Search::DepthFirst(Order::WidestLink),
-    Search::DepthFirst(Order::NarrowestLink),
     Search::DepthFirst(Order::BestSender),
-    Search::DepthFirst(Order::WorstSender),
     Search::Widest,
 ];
 /// The part of the rate that links admit below which a tree is not looked for.
@@ -47,15 +45,7 @@ pub(super) fn pack(room: &Room) -> Vec<Tree> {
 }
 
 fn ways() -> impl Iterator<Item = Way> {
-    let mask: u32 = std::env::var("MASK").map_or(!0, |m| m.parse().unwrap());
-    SEARCHES.iter().enumerate().filter(move |(i, _)| mask >> i & 1 == 1).map(|x| x.1).flat_map(|&search| {
-        [false, true]
-            .into_iter()
-            .filter(|w| std::env::var("WIDE").map_or(true, |v| v == w.to_string()))
-            .collect::<Vec<_>>()
-            .into_iter()
-            .map(move |wide_first| Way { search, wide_first })
-    })
+    SEARCHES.iter().flat_map(|&search| [false, true].map(|wide_first| Way { search, wide_first }))
 }
 
 /// Of two packings the one with the higher total, then the one with fewer trees, then the first.
@@ -109,9 +99,6 @@ fn improved(room: &Room, mut best: Vec<Tree>, floor: u64) -> Vec<Tree> {
             let packing = refilled(room, &kept, way, floor);
             (total(&packing) > total(&best)).then_some((made + 1, packing))
         });
-        if std::env::var("NOIMP").is_ok() {
-            break;
-        }
         let Some((made, packing)) = found else { break };
         refills_left -= made;
         best = packing;

@@ -14,12 +14,8 @@ pub(super) enum Order {
     IndexReversed,
     /// The link with most left first.
     WidestLink,
-    /// The link with least left first, which uses up remainders.
-    NarrowestLink,
     /// The neighbour that can send most first.
     BestSender,
-    /// The neighbour that can send least first, which leaves good senders to be reached from several sides.
-    WorstSender,
 }
 
 /// How a tree is searched for.
@@ -116,9 +112,7 @@ impl Order {
             Order::Index => {}
             Order::IndexReversed => neighbours.reverse(),
             Order::WidestLink => neighbours.sort_by_key(|to| Reverse(room.link(from, *to))),
-            Order::NarrowestLink => neighbours.sort_by_key(|to| room.link(from, *to)),
             Order::BestSender => neighbours.sort_by_key(|to| Reverse(room.out(*to))),
-            Order::WorstSender => neighbours.sort_by_key(|to| room.out(*to)),
         }
         neighbours
     }

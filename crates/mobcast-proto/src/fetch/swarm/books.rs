@@ -11,6 +11,42 @@ impl Swarm {
         self.outputs.drain(..)
     }
 
+    /// Notes that a peer is to send what is missing of a piece (its first gap), and returns that; none if that is nothing, or the peer is
+    /// gone.
+    pub(super) fn expect(&mut self, link: LinkId, piece: PieceIndex) -> Option<ByteRange> {
+        assert!(piece.0 < self.known, "{piece} is asked for before its hash is known");
+        assert!(!self.have.contains(piece), "{piece} is asked for and stored already");
+        let len = self.piece_len(piece);
+        let peer = self.peers.get_mut(&link)?;
+        let fresh = !self.open.contains_key(&piece);
+        let open = self.open.entry(piece).or_insert_with(|| OpenPiece::new(len));
+        if fresh {
+            self.open_bytes += u64::from(len);
+        }
+        self.open_set.insert(piece);
+        let gap = open.first_gap()?;
+        let alone = open.parts.is_empty() || !self.suspect.contains(piece);
+        if !alone || open.parts.iter().any(|part| part.peer == link) {
+            return None;
+        }
+        let mark = peer.window.handle_request(self.now, gap.len());
+        open.parts.push(Part { peer: link, rest: gap, mark });
+        Some(gap)
+    }
+
+    /// A peer begins to send a piece that it was not asked for: that is taken, if nobody else was and there is room.
+    pub(crate) fn take_pushed(&mut self, link: LinkId, piece: PieceIndex) {
+        let room = !self.paused && self.open_bytes + u64::from(self.piece_size) <= self.open_limit;
+        if room && piece.0 < self.known && self.is_missing(piece) {
+            self.expect(link, piece);
+        }
+    }
+
+    /// Pieces to be sent that nobody has asked for.
+    pub(crate) fn take_pushes(&mut self) -> Vec<(LinkId, PieceIndex)> {
+        std::mem::take(&mut self.pushes)
+    }
+
     pub(crate) fn take_rate_limits(&mut self) -> Vec<(LinkId, Option<u64>)> {
         std::mem::take(&mut self.rate_limits)
     }

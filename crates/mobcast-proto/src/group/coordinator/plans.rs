@@ -3,6 +3,7 @@
 use super::*;
 use crate::group::place::PlanPlace;
 use crate::random::mix2;
+use crate::strategy::Registry;
 use crate::strategy::plan::{Order, OrderedCluster, Placed, PlanInput};
 
 /// The plans of the strategies that a group is for.
@@ -85,12 +86,17 @@ impl Coordinator {
 
     /// Plans of the strategies that the members' assignments speak of. A network that only the founder knew is lost with it; what
     /// was planned for it holds on, without those who are gone.
-    pub(super) fn restore_plans<'a>(&mut self, assignments: impl Iterator<Item = &'a Assignment>, term: u32) {
+    pub(super) fn restore_plans<'a>(
+        &mut self,
+        registry: Registry,
+        assignments: impl Iterator<Item = &'a Assignment>,
+        term: u32,
+    ) {
         let mut overlays = Overlays { mesh: false, ..Overlays::default() };
         for assignment in assignments {
             overlays.mesh |= !assignment.local_peers.is_empty() || !assignment.global_peers.is_empty();
             for name in assignment.plans.iter().map(|plan| plan.strategy.as_str()) {
-                let kind = crate::strategy::find(name).filter(|kind| !kind.needs_network);
+                let kind = registry.find(name).filter(|kind| !kind.needs_network);
                 let known = |kind: &&crate::strategy::StrategyKind| overlays.plans.iter().any(|k| k.name == kind.name);
                 if let Some(kind) = kind.filter(|kind| !known(kind)) {
                     overlays.plans.push(kind);

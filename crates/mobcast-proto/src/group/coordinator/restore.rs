@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::group::succession::Standing;
+use crate::strategy::Registry;
 
 impl Coordinator {
     /// The coordinator of a later term, at node `own`. `standings` are those of all members that have shown
@@ -12,11 +13,17 @@ impl Coordinator {
     ///
     /// # Panics
     /// If its own standing is not among them.
-    pub fn restore(own: NodeId, term: u32, standings: &BTreeMap<NodeId, Standing>, seed: u64) -> Self {
+    pub fn restore(
+        own: NodeId,
+        term: u32,
+        standings: &BTreeMap<NodeId, Standing>,
+        registry: Registry,
+        seed: u64,
+    ) -> Self {
         assert!(standings.contains_key(&own), "a coordinator is a member itself");
         let mut coordinator = Coordinator::empty(own, term, seed);
         coordinator.closing = true;
-        coordinator.restore_plans(standings.values().map(|standing| &standing.assignment), term);
+        coordinator.restore_plans(registry, standings.values().map(|standing| &standing.assignment), term);
         standings.values().for_each(|standing| coordinator.restore_member(standing));
         for (&node, standing) in standings {
             let told = standing.assignment.local_peers.iter().chain(&standing.assignment.global_peers);
