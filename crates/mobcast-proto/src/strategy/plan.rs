@@ -186,6 +186,13 @@ impl Plan {
                 dial(&mut placed, child, parent);
             }
         }
+        // For help when parents fail: somebody far off, so that nobody's only way leads to one node.
+        (0..order.len()).for_each(|position| {
+            let far = (position + order.len() / 3) % order.len();
+            if far != position {
+                dial(&mut placed, position, far);
+            }
+        });
         for (from, peers) in self.peers.iter().enumerate() {
             placed[from].place.peers = peers.iter().map(|&to| order.node(to)).collect();
             peers.iter().for_each(|&to| dial(&mut placed, from, to));
@@ -279,6 +286,6 @@ pub(crate) mod tests {
         assert_eq!(limits, [(1, Some(7)), (3, None)], "nobody limits what stays in a cluster");
         assert_eq!(placed[3].place.peers, [NodeId(0)]);
         let dials = |position: usize| placed[position].dials.iter().map(|node| node.0).collect::<Vec<_>>();
-        assert_eq!([0, 1, 2, 3].map(dials), [vec![], vec![0], vec![0, 1, 3], vec![0, 1]]);
+        assert_eq!([0, 1, 2, 3].map(dials), [vec![1], vec![0], vec![0, 1, 3], vec![0, 1]]);
     }
 }

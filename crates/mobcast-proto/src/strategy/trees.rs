@@ -9,8 +9,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::content::slots::SlotSet;
+use crate::fetch::peer::SwarmPeer;
 use crate::fetch::swarm::Swarm;
-use crate::group::place::PlanPlace;
+use crate::group::place::{PlanPlace, TreePlace};
 use crate::strategy::message::StrategyMessage;
 use crate::strategy::plan::Split;
 use crate::strategy::{Strategy, StrategyEvent};
@@ -89,7 +90,7 @@ impl Strategy for Trees {
     }
 
     fn explain(&self, swarm: &Swarm, piece: PieceIndex) -> String {
-        let parent = swarm.standing.plan.as_ref().and_then(|plan| plan.parent_of(swarm, piece));
+        let parent = plan_of(swarm).and_then(|plan| plan.tree_of(swarm, piece).parent);
         let linked = parent.is_some_and(|node| links_by_node(swarm).contains_key(&node));
         format!("its parent for it is {parent:?} (linked: {linked}); has asked for help: {}", self.in_need)
     }
@@ -97,11 +98,18 @@ impl Strategy for Trees {
 
 impl Trees {
     fn peer_up(&mut self, swarm: &mut Swarm, peer: LinkId) {
-        if self.in_need {
-            ask_for_help(swarm, peer);
-        }
+        self.greet(swarm, peer);
         self.limit_rates(swarm);
         self.fill(swarm);
+    }
+
+    /// Asks a peer what it has, if this node may fetch from it what it was not sent.
+    fn greet(&mut self, swarm: &mut Swarm, peer: LinkId) {
+        let node = swarm.peer(peer).map(|p| p.node);
+        let next = |plan: &PlanPlace| plan.trees.iter().any(|tree| node.is_some_and(|node| tree.leads_to(node)));
+        if self.in_need || turned(swarm).is_some_and(next) {
+            ask_for_help(swarm, peer);
+        }
     }
 
     /// A peer wants to hear of all that this node has and will have.
@@ -123,9 +131,10 @@ impl Trees {
             self.order.sort_by_key(|&tree| trees[tree].depth);
         }
         self.limit_rates(swarm);
-        if plan_of(swarm).is_none() && swarm.standing.node != swarm.id.root {
+        if swarm.standing.plan.is_none() && swarm.standing.node != swarm.id.root {
             self.ask_all_for_help(swarm);
         }
+        swarm.links().into_iter().for_each(|link| self.greet(swarm, link));
     }
 
     /// Limits each child to what its trees take together.
@@ -195,10 +204,11 @@ impl Trees {
 
     /// Fetches from a peer what it has and the parent does not send.
     fn fetch_from(&mut self, swarm: &mut Swarm, peer: LinkId) {
-        if !self.in_need || !swarm.has_room(peer) {
+        if !(self.in_need || turned(swarm).is_some()) || !swarm.has_room(peer) {
             return;
         }
         let Some(state) = swarm.peer(peer) else { return };
+        let node = state.node;
         let known = swarm.askable();
         let wanted: Vec<PieceIndex> =
             state.have.iter().filter(|piece| piece.0 < known && !swarm.have().contains(*piece)).collect();
@@ -207,7 +217,11 @@ impl Trees {
             if !swarm.has_room(peer) {
                 return;
             }
-            let parent = plan_of(swarm).and_then(|plan| plan.parent_of(swarm, piece));
+            let on_the_way = turned(swarm).is_some_and(|plan| plan.tree_of(swarm, piece).leads_to(node));
+            if !self.in_need && !on_the_way {
+                continue;
+            }
+            let parent = plan_of(swarm).and_then(|plan| plan.tree_of(swarm, piece).parent);
             let parent = parent.and_then(|node| links.get(&node).copied());
             let silent =
                 |link: LinkId| swarm.peer(link).is_none_or(|p| p.window.stalled_for(swarm.now()) >= HELP_AFTER);
@@ -249,7 +263,11 @@ impl Trees {
 
     /// Whether a parent from which something is missing is gone, or was asked and sends nothing.
     fn is_troubled(&self, swarm: &Swarm) -> bool {
-        let Some(plan) = plan_of(swarm) else { return true };
+        let Some(plan) = plan_of(swarm) else {
+            let sends =
+                |peer: &SwarmPeer| peer.window.outstanding() > 0 && peer.window.stalled_for(swarm.now()) < HELP_AFTER;
+            return swarm.have().count() < swarm.known() && !swarm.peers().any(|(_, peer)| sends(peer));
+        };
         let (links, lottery) = (links_by_node(swarm), plan.lottery(swarm));
         let silent = |link: &LinkId| swarm.peer(*link).is_none_or(|p| p.window.stalled_for(swarm.now()) >= HELP_AFTER);
         let bereft = |tree: &usize| {
@@ -260,6 +278,7 @@ impl Trees {
         (0..plan.trees.len()).any(|tree| bereft(&tree))
     }
 
+    /// Asks everybody, once.
     fn ask_all_for_help(&mut self, swarm: &mut Swarm) {
         if !std::mem::replace(&mut self.in_need, true) {
             swarm.links().into_iter().for_each(|link| ask_for_help(swarm, link));
@@ -273,7 +292,13 @@ fn ask_for_help(swarm: &mut Swarm, peer: LinkId) {
 
 /// The node's place, if the plan is for broadcasts from this root.
 fn plan_of(swarm: &Swarm) -> Option<&PlanPlace> {
-    swarm.standing.plan.as_ref().filter(|plan| plan.root == swarm.id.root)
+    swarm.standing.plan.as_ref().filter(|plan| plan.root == swarm.id.root && !plan.trees.is_empty())
+}
+
+/// The node's place, if the broadcast has another root than the plan: then pieces go through the trees away from it, whichever
+/// way that is.
+fn turned(swarm: &Swarm) -> Option<&PlanPlace> {
+    swarm.standing.plan.as_ref().filter(|plan| plan.root != swarm.id.root && !plan.trees.is_empty())
 }
 
 /// The nodes that are below this one in any tree, with the rates at which they are sent all of it; none if nobody limits one.
@@ -350,12 +375,19 @@ impl PlanPlace {
         Lottery { split: self.split_of(swarm), sums: sums.collect(), pieces: swarm.total().unwrap_or(0) }
     }
 
-    /// The node that sends this one a piece.
-    fn parent_of(&self, swarm: &Swarm, piece: PieceIndex) -> Option<NodeId> {
-        if self.trees.is_empty() {
-            return None;
-        }
-        self.trees[self.lottery(swarm).tree_of(piece)].parent
+    /// The node's place in the tree that a piece goes down.
+    ///
+    /// # Panics
+    /// If the plan has no trees.
+    fn tree_of(&self, swarm: &Swarm, piece: PieceIndex) -> &TreePlace {
+        &self.trees[self.lottery(swarm).tree_of(piece)]
+    }
+}
+
+impl TreePlace {
+    /// Whether a node is right above or below.
+    fn leads_to(&self, node: NodeId) -> bool {
+        self.parent == Some(node) || self.children.iter().any(|child| child.node == node)
     }
 }
 

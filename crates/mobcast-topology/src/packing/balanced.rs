@@ -16,7 +16,7 @@ const SEARCHES: [Search; 5] = [
     Search::DepthFirst(Order::BestSender),
     Search::Widest,
 ];
-/// The part of the rate that links admit below which a tree is not looked for.
+/// The part of the rate that links admit below which a tree is not looked for if there are wider ones.
 const WORTHWHILE_PART: u64 = 10_000;
 /// How often a packing is filled again after something was taken out.
 const REFILLS_MAX: usize = 1_000;
@@ -32,16 +32,18 @@ struct Way {
     wide_first: bool,
 }
 
-/// A packing that minds links and clusters; empty when a cluster cannot be reached.
+/// A packing that minds links and clusters; empty when no way finds a tree.
 pub(super) fn pack(room: &Room) -> Vec<Tree> {
     let floor = match least_rate(&room.links_alone(), room.root()) {
         0 => return Vec::new(),
         UNLIMITED.. => 1,
         rate => (rate / WORTHWHILE_PART).max(1),
     };
-    let packings = ways().map(|way| refilled(room, &[], way, floor));
-    let best = packings.reduce(better).expect("there are ways");
-    improved(room, best, floor)
+    let best_above = |floor| ways().map(|way| refilled(room, &[], way, floor)).reduce(better).expect("there are ways");
+    match best_above(floor) {
+        none if none.is_empty() => best_above(1),
+        best => improved(room, best, floor),
+    }
 }
 
 fn ways() -> impl Iterator<Item = Way> {

@@ -1,5 +1,6 @@
-//! Peels trees off the rates of links, after Lovász's proof of Edmonds' theorem: as long as at least `rate` enters every
-//! set without the root, a tree of some weight can be taken away so that at least `rate - weight` enters every set.
+//! Peels trees off the rates of links, after Lovász's proof of Edmonds' theorem: as long as at least `rate` enters
+//! every set without the root, a tree of some weight can be taken away so that at least `rate - weight` enters every
+//! set.
 //!
 //! A tree grows from the root edge by edge. It may cross a cut, that is, enter a set, several times, but then its
 //! weight is limited: what enters the set besides `rate` pays for all times but the first. The edge that keeps the

@@ -224,22 +224,26 @@ fn reached_where_clusters_bind(clusters: u32) -> [u64; 2] {
 fn little_is_lost_where_clusters_bind() {
     for clusters in [4, 5, 7] {
         let [greedy, fitted] = reached_where_clusters_bind(clusters);
-        assert!(greedy >= 970_000 && fitted >= 980_000, "{clusters} clusters: {greedy}, {fitted} of a million");
+        assert!(greedy >= 990_000 && fitted >= 995_000, "{clusters} clusters: {greedy}, {fitted} of a million");
     }
 }
 
 prop_compose! {
     /// Two to seven clusters, links between some of which have rates.
-    fn links_alone()(clusters in 2u32..8, rates in prop::collection::vec(prop_oneof![Just(0), 0u64..20, 0u64..9_000_000], 42))
-        -> Topology {
+    fn links_alone()(
+        clusters in 2u32..8,
+        rates in prop::collection::vec(prop_oneof![Just(0), 0u64..20, 0u64..9_000_000], 42),
+    ) -> Topology {
         mesh_of(clusters, &rates)
     }
 }
 
 prop_compose! {
     /// The same with access links at some clusters.
-    fn with_access()(mut topology in links_alone(), limits in prop::collection::vec(prop::option::of(0u64..20_000_000), 14))
-        -> Topology {
+    fn with_access()(
+        mut topology in links_alone(),
+        limits in prop::collection::vec(prop::option::of(0u64..20_000_000), 14),
+    ) -> Topology {
         for (index, limits) in topology.indices().zip(limits.chunks(2)) {
             let cluster = topology.cluster_mut(index).unwrap();
             [cluster.access_out_bytes_per_s, cluster.access_in_bytes_per_s] = [limits[0], limits[1]];
@@ -304,131 +308,5 @@ proptest! {
         let totals = [balanced, arborescences].map(|plan| total_rate_bytes_per_s(&plan(&topology, ROOT)));
         prop_assert!(totals.into_iter().all(|total| total <= best + best / 1_000_000), "{:?} of {}", totals, best);
         prop_assert!(totals[1] >= totals[0] - totals[0] / 10_000, "fitting starts from balanced trees: {:?}", totals);
-    }
-}
-
-#[cfg(test)]
-mod scratch {
-    use super::*;
-    use std::time::Instant;
-    #[cfg(feature = "lp")]
-    #[test]
-    #[ignore]
-    fn ratios() {
-        for kind in 0..4 {
-            for n in [3u32, 4, 5, 7, 10, 16] {
-                let mut r = [vec![], vec![], vec![]];
-                let mut time = [0.0; 3];
-                let mut k = [0; 3];
-                let seeds = if n > 7 { 20 } else { 60 };
-                for seed in 0..seeds {
-                    let mut rates: Vec<u64> = numbers(seed * 7 + 3, 10_000_000).take((n * (n - 1)) as usize).collect();
-                    if kind == 3 {
-                        for x in &mut rates {
-                            if *x % 3 != 0 {
-                                *x = 0;
-                            }
-                        }
-                    }
-                    let mut topology = mesh_of(n, &rates);
-                    let ls: Vec<u64> = numbers(seed + 99, 10_000_000).take(2 * n as usize).collect();
-                    for (i, l) in topology.indices().zip(ls.chunks(2)) {
-                        let c = topology.cluster_mut(i).unwrap();
-                        match kind {
-                            0 => c.access_out_bytes_per_s = Some(if i == ROOT { 10_000_000 } else { l[0] }),
-                            1 => {
-                                c.access_out_bytes_per_s = Some(if i == ROOT { 10_000_000 } else { l[0] * 5 / 4 });
-                                c.access_in_bytes_per_s = Some(l[1] / 2 + 6_000_000);
-                            }
-                            2 => {
-                                c.access_out_bytes_per_s =
-                                    Some(if i == ROOT { 20_000_000 } else { l[0] * l[0] / 4_000_000 });
-                                c.access_in_bytes_per_s = Some(l[1] / 2 + 6_000_000);
-                            }
-                            _ => {
-                                c.access_out_bytes_per_s = Some(if i == ROOT { 10_000_000 } else { l[0] * 5 / 4 });
-                            }
-                        }
-                    }
-                    let best = edmonds(&topology) as f64;
-                    if best == 0.0 {
-                        continue;
-                    }
-                    for i in 1..3 {
-                        let t = Instant::now();
-                        let x = PLANNERS[i](&topology, ROOT);
-                        time[i] += t.elapsed().as_secs_f64();
-                        k[i] += x.len();
-                        r[i].push(total_rate_bytes_per_s(&x) as f64 / best);
-                    }
-                }
-                for i in 1..3 {
-                    r[i].sort_by(f64::total_cmp);
-                    let l = r[i].len();
-                    let m: f64 = r[i].iter().sum::<f64>() / l as f64;
-                    println!(
-                        "kind {kind} n={n} {} mean {m:.4} min {:.4} p10 {:.4} median {:.4} time/plan {:.5} trees {}",
-                        ["", "bal", "arb"][i],
-                        r[i][0],
-                        r[i][l / 10],
-                        r[i][l / 2],
-                        time[i] / l as f64,
-                        k[i] / l
-                    );
-                }
-            }
-        }
-    }
-
-    #[test]
-    #[ignore]
-    fn measure() {
-        for n in [4, 5, 7] {
-            println!("kind reached {n} {:?}", reached_where_clusters_bind(n));
-        }
-        for (n, seed, lo) in [(50u32, 1u64, 0u64), (50, 2, 0), (50, 4, 9_000_000), (50, 5, 9_999_999), (100, 1, 0)] {
-            let rates: Vec<u64> = numbers(seed, 10_000_000 - lo).map(|x| x + lo).take((n * (n - 1)) as usize).collect();
-            let topology = mesh_of(n, &rates);
-            for (name, p) in ["fpfr", "bal", "arb"].iter().zip(PLANNERS) {
-                if n == 100 && *name != "arb" {
-                    continue;
-                }
-                let t = Instant::now();
-                let x = p(&topology, ROOT);
-                println!(
-                    "kind measure n={n} seed {seed} lo {lo} {name}: {:?} trees {} total {} of {}",
-                    t.elapsed(),
-                    x.len(),
-                    total_rate_bytes_per_s(&x),
-                    edmonds(&topology)
-                );
-            }
-        }
-        for one in [3, 7, 12] {
-            let mut rates: Vec<u64> = numbers(one, 10_000_000).take(2450).collect();
-            for x in &mut rates {
-                if *x % one != 0 {
-                    *x = 0
-                }
-            }
-            let mut topology = mesh_of(50, &rates);
-            for access in [false, true] {
-                if access {
-                    for i in topology.indices() {
-                        topology.cluster_mut(i).unwrap().access_out_bytes_per_s = Some(40_000_000 / one);
-                    }
-                }
-                for (name, p) in ["fpfr", "bal", "arb"].iter().zip(PLANNERS) {
-                    let t = Instant::now();
-                    let x = p(&topology, ROOT);
-                    println!(
-                        "kind measure sparse {one} access {access} {name}: {:?} trees {} total {} ",
-                        t.elapsed(),
-                        x.len(),
-                        total_rate_bytes_per_s(&x)
-                    );
-                }
-            }
-        }
     }
 }

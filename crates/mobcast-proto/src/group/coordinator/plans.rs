@@ -71,17 +71,22 @@ impl Coordinator {
         self.plans.placed = placed;
     }
 
-    /// Nodes in the order of plans: this one first, then the rest of its cluster, then the other clusters.
+    /// Nodes in the order of plans: this one first, then the rest of its cluster, then the other clusters. Two clusters of one
+    /// name, of which one was founded when the other had lost its members, are one.
     fn order(&self) -> Order {
         let own = self.members[&self.own].info.cluster;
-        let ordered = |(&cluster, state): (&ClusterId, &Cluster)| {
-            let others = state.members.iter().copied().filter(|&node| node != self.own);
-            let nodes = (cluster == own).then_some(self.own).into_iter().chain(others).collect();
-            OrderedCluster { cluster, name: state.name.clone(), nodes }
-        };
-        let mut clusters: Vec<OrderedCluster> = self.clusters.iter().map(ordered).collect();
-        clusters.sort_by_key(|ordered| (ordered.cluster != own, ordered.cluster));
-        Order::new(clusters)
+        let mut sorted: Vec<(ClusterId, &Cluster)> = self.clusters.iter().map(|(&id, cluster)| (id, cluster)).collect();
+        sorted.sort_by_key(|&(id, _)| (id != own, id));
+        let mut ordered: Vec<OrderedCluster> = Vec::new();
+        for (cluster, Cluster { name, members, .. }) in sorted {
+            let others = members.iter().copied().filter(|&node| node != self.own);
+            let nodes: Vec<NodeId> = (cluster == own).then_some(self.own).into_iter().chain(others).collect();
+            match ordered.iter_mut().find(|other| other.name == *name) {
+                Some(other) => other.nodes.extend(nodes),
+                None => ordered.push(OrderedCluster { cluster, name: name.clone(), nodes }),
+            }
+        }
+        Order::new(ordered)
     }
 
     /// Plans of the strategies that the members' assignments speak of. A network that only the founder knew is lost with it; what
