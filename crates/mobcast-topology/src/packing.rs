@@ -45,9 +45,9 @@ pub fn total_rate_bytes_per_s(trees: &[PackedTree]) -> u64 {
     sum.min(UNLIMITED_BYTES_PER_S)
 }
 
-/// The trees of Fast Parallel File Replication (Izmailov, Ganguly, Tu 2004), as Balanced Multicasting's authors describe
-/// it: a depth-first search from the root over links that have capacity left finds a tree, the rate of its slowest link
-/// is reserved on all its links, and so on until a search does not reach all clusters. A search tries neighbours in the
+/// The trees of Fast Parallel File Replication (Izmailov, Ganguly, Tu 2004), as Balanced Multicasting's authors tell it:
+/// a depth-first search from the root over links that have capacity left finds a tree, the rate of its slowest link is
+/// reserved on all its links, and so on until a search does not reach all clusters. A search tries neighbours in the
 /// order of their indices. Only links between clusters count: what a cluster sends and receives is ignored, as
 /// published, so that it may be oversubscribed.
 ///
@@ -84,8 +84,8 @@ pub fn balanced(topology: &Topology, root: ClusterIndex) -> Vec<PackedTree> {
 /// linear program. Here links are first lowered by a heuristic until clusters have room for all of them: links share in
 /// proportion what their cluster sends and receives, what no cut needs is taken back, and what that frees is shared
 /// again; it starts from what [`balanced`] uses, too, and keeps the better. The trees are an optimal packing of the
-/// lowered links, and their total is a lower bound of the optimum: in the networks of which [`balanced`] speaks at least
-/// 97 % of it on average, and 89 % at worst.
+/// lowered links, and their total is a lower bound of the optimum: in the networks of which [`balanced`] speaks at
+/// least 97 % of it on average, and 89 % at worst.
 ///
 /// Empty when a cluster cannot be reached. Panics when `root` is not in the topology.
 pub fn arborescences(topology: &Topology, root: ClusterIndex) -> Vec<PackedTree> {

@@ -8,8 +8,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::content::have::bits_of;
 use crate::content::slots::SlotSet;
 use crate::fetch::peer::SwarmPeer;
+use crate::fetch::picker::pick;
 use crate::fetch::swarm::Swarm;
 use crate::group::place::{PlanPlace, TreePlace};
 use crate::strategy::message::StrategyMessage;
@@ -20,6 +22,8 @@ use crate::units::{LinkId, NodeId, PieceIndex};
 
 /// Whoever has missed something and not been sent a byte for this long asks its neighbours for help.
 const HELP_AFTER: Duration = Duration::from_secs(1);
+/// Whoever was asked in vain is asked again after this.
+const MUTE_FOR: Duration = Duration::from_secs(10);
 /// How often a node looks whether it has to.
 const TICK: Duration = Duration::from_millis(250);
 
@@ -39,6 +43,8 @@ pub struct Trees {
     listeners: BTreeSet<LinkId>,
     /// Whether this node has asked for help.
     in_need: bool,
+    /// Peers that were asked in vain, and since when they are not asked: until they send something, or for some time.
+    mute: BTreeMap<LinkId, Time>,
     /// Since when a parent has been gone that something is missing from, or has not sent a byte.
     troubled_since: Option<Time>,
     next_tick: Time,
@@ -55,6 +61,7 @@ impl Strategy for Trees {
             StrategyEvent::PeerUp(peer) => self.peer_up(swarm, peer),
             StrategyEvent::PeerDown(peer) => {
                 self.listeners.remove(&peer);
+                self.mute.remove(&peer);
                 self.start_over(swarm);
             }
             StrategyEvent::Have { peer, .. } => self.fetch_from(swarm, peer),
@@ -67,6 +74,7 @@ impl Strategy for Trees {
             StrategyEvent::PieceWrong(_) | StrategyEvent::RequestRejected { .. } => self.start_over(swarm),
             StrategyEvent::PieceWanted { .. } => {}
             StrategyEvent::LinkMeasured(peer) => {
+                self.mute.remove(&peer);
                 self.fill(swarm);
                 self.fetch_from(swarm, peer);
             }
@@ -166,7 +174,8 @@ impl Trees {
         let mut closed: BTreeSet<LinkId> = BTreeSet::new();
         let mut requests = Vec::new();
         for &tree in &self.order {
-            let Some(parent) = parents[tree].filter(|parent| !closed.contains(parent)) else { continue };
+            let free = |parent: &LinkId| !closed.contains(parent) && !self.mute.contains_key(parent);
+            let Some(parent) = parents[tree].filter(free) else { continue };
             if !swarm.has_room(parent) {
                 closed.insert(parent);
                 continue;
@@ -204,40 +213,66 @@ impl Trees {
 
     /// Fetches from a peer what it has and the parent does not send.
     fn fetch_from(&mut self, swarm: &mut Swarm, peer: LinkId) {
-        if !(self.in_need || turned(swarm).is_some()) || !swarm.has_room(peer) {
+        if self.mute.contains_key(&peer) {
             return;
         }
-        let Some(state) = swarm.peer(peer) else { return };
-        let node = state.node;
-        let known = swarm.askable();
-        let wanted: Vec<PieceIndex> =
-            state.have.iter().filter(|piece| piece.0 < known && !swarm.have().contains(*piece)).collect();
-        let links = links_by_node(swarm);
-        for piece in wanted {
-            if !swarm.has_room(peer) {
+        while swarm.has_room(peer) {
+            let Some(piece) = self.next_from(swarm, peer) else { return };
+            if let Some(open) = swarm.open_piece(piece) {
+                let asked: Vec<LinkId> = open.parts.iter().map(|part| part.peer).collect();
+                for link in asked {
+                    self.mute.insert(link, swarm.now());
+                    swarm.cancel(link, piece);
+                }
+            }
+            if !swarm.request(peer, piece) {
                 return;
             }
-            let on_the_way = turned(swarm).is_some_and(|plan| plan.tree_of(swarm, piece).leads_to(node));
-            if !self.in_need && !on_the_way {
-                continue;
-            }
-            let parent = plan_of(swarm).and_then(|plan| plan.tree_of(swarm, piece).parent);
-            let parent = parent.and_then(|node| links.get(&node).copied());
-            let silent =
-                |link: LinkId| swarm.peer(link).is_none_or(|p| p.window.stalled_for(swarm.now()) >= HELP_AFTER);
-            if swarm.is_missing(piece) {
-                // The parent will be asked for it, if it is there and sends.
-                if parent.is_none_or(|parent| parent == peer || silent(parent)) {
-                    swarm.request(peer, piece);
-                }
-            } else if let Some(open) = swarm.open_piece(piece).filter(|open| !open.is_complete()) {
-                let asked: Vec<LinkId> = open.parts.iter().map(|part| part.peer).collect();
-                if !asked.contains(&peer) && asked.iter().all(|&link| silent(link)) {
-                    asked.into_iter().for_each(|link| swarm.cancel(link, piece));
-                    swarm.request(peer, piece);
-                }
-            }
         }
+    }
+
+    /// The next piece to fetch from a peer that is not to be asked in the plan's order: a random one, and from another cluster
+    /// rather one that nobody in this cluster says to have, so that members fetch different ones.
+    fn next_from(&self, swarm: &mut Swarm, peer: LinkId) -> Option<PieceIndex> {
+        let state = swarm.peer(peer)?;
+        let turned = turned(swarm).is_some();
+        if !self.in_need && !turned {
+            return None;
+        }
+        let (links, known) = (links_by_node(swarm), swarm.askable());
+        let plan = swarm.standing.plan.as_ref().filter(|plan| !plan.trees.is_empty());
+        let plan = plan.map(|plan| (plan, plan.lottery(swarm)));
+        let tree = |piece: PieceIndex| plan.as_ref().map(|(plan, lottery)| &plan.trees[lottery.tree_of(piece)]);
+        let mut random = swarm.random.clone();
+        let may_fetch = |piece: PieceIndex| {
+            let tree = tree(piece);
+            if !self.in_need && !tree.is_some_and(|tree| tree.leads_to(state.node)) {
+                return false;
+            }
+            match swarm.open_piece(piece).filter(|open| !open.parts.is_empty()) {
+                Some(open) => open.parts.iter().all(|part| part.peer != peer && self.is_silent(swarm, part.peer)),
+                None => {
+                    let parent = tree.filter(|_| !turned).and_then(|tree| links.get(&tree.parent?).copied());
+                    let lost = parent.is_none_or(|parent| parent == peer || self.is_silent(swarm, parent));
+                    lost && swarm.open_piece(piece).is_none_or(|open| !open.is_complete())
+                }
+            }
+        };
+        let useful = |word: usize| {
+            let candidates = state.have.word(word) & !swarm.have().word(word);
+            let wanted = bits_of(word, candidates).filter(|&piece| piece.0 < known && may_fetch(piece));
+            wanted.fold(0, |bits, piece| bits | 1 << (piece.0 % 64))
+        };
+        let score = |piece: PieceIndex| u64::from(!state.local && swarm.local_copies(piece) > 0);
+        let chosen = pick(&mut random, state.have.word_count(), useful, score);
+        swarm.random = random;
+        chosen
+    }
+
+    /// Whether a peer was asked, and sends nothing.
+    fn is_silent(&self, swarm: &Swarm, link: LinkId) -> bool {
+        let stalled = |peer: &SwarmPeer| peer.window.stalled_for(swarm.now()) >= HELP_AFTER;
+        self.mute.contains_key(&link) || swarm.peer(link).is_none_or(stalled)
     }
 
     fn tick(&mut self, swarm: &mut Swarm) {
@@ -249,6 +284,8 @@ impl Trees {
         }
         self.next_tick = swarm.now() + TICK;
         swarm.wake_at(self.next_tick);
+        let now = swarm.now();
+        self.mute.retain(|_, since| now.since(*since) < MUTE_FOR);
         if !self.is_troubled(swarm) {
             self.troubled_since = None;
         } else if swarm.now().since(*self.troubled_since.get_or_insert(swarm.now())) >= HELP_AFTER {
@@ -269,7 +306,7 @@ impl Trees {
             return swarm.have().count() < swarm.known() && !swarm.peers().any(|(_, peer)| sends(peer));
         };
         let (links, lottery) = (links_by_node(swarm), plan.lottery(swarm));
-        let silent = |link: &LinkId| swarm.peer(*link).is_none_or(|p| p.window.stalled_for(swarm.now()) >= HELP_AFTER);
+        let silent = |link: &LinkId| self.is_silent(swarm, *link);
         let bereft = |tree: &usize| {
             let parent = plan.trees[*tree].parent.and_then(|node| links.get(&node));
             let lacks = |piece: PieceIndex| !swarm.have().contains(piece);
