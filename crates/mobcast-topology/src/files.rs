@@ -7,7 +7,7 @@
 //! | [`topology`] | `scenarios/topologies/NAME.toml` |
 //! | [`experiment`] | `scenarios/experiments/NAME.toml`, and the runs that it asks for ([`plan`]) |
 //! | [`rival`] | `scenarios/rivals/NAME.toml` |
-//! | [`write`] | a network as the text of a topology file |
+//! | [`mod@write`] | a network as the text of a topology file |
 //! | [`striping`] | `scenarios/experiments/striping-NAME.toml`: one network, many connections |
 
 pub mod error;

@@ -45,9 +45,9 @@ pub fn total_rate_bytes_per_s(trees: &[PackedTree]) -> u64 {
     sum.min(UNLIMITED_BYTES_PER_S)
 }
 
-/// The trees of Fast Parallel File Replication (Izmailov, Ganguly, Tu 2004), as Balanced Multicasting's authors tell it:
-/// a depth-first search from the root over links that have capacity left finds a tree, the rate of its slowest link is
-/// reserved on all its links, and so on until a search does not reach all clusters. A search tries neighbours in the
+/// The trees of Fast Parallel File Replication (Izmailov, Ganguly, Tu 2004), as Balanced Multicasting's authors tell
+/// it: a depth-first search from the root over links that have capacity left finds a tree, the rate of its slowest link
+/// is reserved on all its links, and so on until a search does not reach all clusters. A search tries neighbours in the
 /// order of their indices. Only links between clusters count: what a cluster sends and receives is ignored, as
 /// published, so that it may be oversubscribed.
 ///

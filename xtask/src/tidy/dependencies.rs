@@ -15,7 +15,7 @@ const ALLOWED: [(&str, &[&str]); 9] = [
     ("mobcast-net", &["mobcast-proto"]),
     ("mobcast-sim", &["mobcast-proto", "mobcast-topology"]),
     ("mobcast-lab", &["mobcast-topology"]),
-    ("mobcast", &["mobcast-net", "mobcast-proto"]),
+    ("mobcast", &["mobcast-net", "mobcast-proto", "mobcast-topology"]),
     ("mobcast-cli", &["mobcast"]),
     ("mobcast-fuzz", &["mobcast-proto"]),
     ("xtask", &[]),

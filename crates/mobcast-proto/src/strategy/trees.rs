@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::content::have::bits_of;
 use crate::content::slots::SlotSet;
+use crate::fetch::open::OpenPiece;
 use crate::fetch::peer::SwarmPeer;
 use crate::fetch::picker::pick;
 use crate::fetch::swarm::Swarm;
@@ -83,6 +84,7 @@ impl Strategy for Trees {
             StrategyEvent::Timeout => self.tick(swarm),
             StrategyEvent::AssignmentChanged => {
                 self.take_place(swarm);
+                self.leave_former_parents(swarm);
                 self.start_over(swarm);
             }
         }
@@ -143,6 +145,17 @@ impl Trees {
             self.ask_all_for_help(swarm);
         }
         swarm.links().into_iter().for_each(|link| self.greet(swarm, link));
+    }
+
+    /// Takes back what was asked of those who are not parents any more, where not a byte has come.
+    fn leave_former_parents(&self, swarm: &mut Swarm) {
+        let Some(plan) = plan_of(swarm).filter(|_| !self.in_need) else { return };
+        let (links, lottery) = (links_by_node(swarm), plan.lottery(swarm));
+        let parent = |piece: PieceIndex| links.get(&plan.trees[lottery.tree_of(piece)].parent?).copied();
+        let untouched = swarm.open().filter(|(_, open)| open.is_empty());
+        let asked = untouched.flat_map(|(piece, open)| open.parts.iter().map(move |part| (part.peer, piece)));
+        let former: Vec<_> = asked.filter(|&(link, piece)| parent(piece) != Some(link)).collect();
+        former.into_iter().for_each(|(link, piece)| swarm.cancel(link, piece));
     }
 
     /// Limits each child to what its trees take together.
@@ -312,7 +325,10 @@ impl Trees {
             let lacks = |piece: PieceIndex| !swarm.have().contains(piece);
             parent.is_none_or(silent) && lottery.next(*tree, 0, swarm.known(), lacks).is_some()
         };
-        (0..plan.trees.len()).any(|tree| bereft(&tree))
+        let stuck = |open: &OpenPiece| {
+            !open.parts.is_empty() && !open.is_complete() && open.parts.iter().all(|part| silent(&part.peer))
+        };
+        (0..plan.trees.len()).any(|tree| bereft(&tree)) || swarm.open().any(|(_, open)| stuck(open))
     }
 
     /// Asks everybody, once.

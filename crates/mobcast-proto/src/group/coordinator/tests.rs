@@ -430,3 +430,54 @@ proptest! {
         }
     }
 }
+
+// ---- Plans ----
+
+fn overlays(strategies: &[&str]) -> Overlays {
+    Overlays::of(strategies, None).expect("these need no network")
+}
+
+/// The parent of each member in the only tree of its only plan, by node.
+fn parents(group: &Group) -> BTreeMap<u32, Option<u32>> {
+    let parent = |view: &Assignment| view.plans[0].trees[0].parent.map(|node| node.0);
+    group.coordinator.members().map(|node| (node.0, parent(&group.views[&node]))).collect()
+}
+
+#[test]
+fn a_group_for_a_chain_is_linked_as_a_chain_and_has_no_mesh() {
+    let mut group = Group::found_for(overlays(&["chain"]));
+    group.join_all((0..5).map(|i| join(&format!("n{i}"), Some(["a", "b"][i % 2]))));
+    group.check();
+    // Nodes 1, 3 and 5 are in the root's cluster.
+    assert_eq!(
+        parents(&group),
+        [(0, None), (1, Some(0)), (2, Some(5)), (3, Some(1)), (4, Some(2)), (5, Some(3))].into()
+    );
+    for view in group.views.values() {
+        assert!(view.local_peers.is_empty() && view.global_peers.is_empty(), "{}", view.node);
+        let dials: Vec<NodeId> = view.plan_peers.iter().map(|peer| peer.node).collect();
+        assert!(view.plans[0].trees[0].parent.is_none_or(|parent| dials.contains(&parent)), "{dials:?}");
+    }
+}
+
+#[test]
+fn when_one_is_lost_its_child_hangs_at_its_parent() {
+    let mut group = Group::found_for(overlays(&["chain"]));
+    group.join_all((0..3).map(|i| join(&format!("n{i}"), Some("a"))));
+    group.coordinator.handle_lost(group.now, NodeId(2));
+    group.views.remove(&NodeId(2));
+    group.settle();
+    assert_eq!(parents(&group), [(0, None), (1, Some(0)), (3, Some(1))].into());
+}
+
+#[test]
+fn a_group_may_be_for_several_strategies() {
+    let mut group = Group::found_for(overlays(&["mob", "binomial", "flat"]));
+    group.join_all((0..7).map(|i| join(&format!("n{i}"), Some("a"))));
+    group.check();
+    for view in group.views.values() {
+        let names: Vec<&str> = view.plans.iter().map(|plan| plan.strategy.as_str()).collect();
+        assert_eq!(names, ["binomial", "flat"]);
+    }
+    assert!(group.views.values().any(|view| !view.local_peers.is_empty()), "mob needs the mesh");
+}

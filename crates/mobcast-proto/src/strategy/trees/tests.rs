@@ -1,3 +1,5 @@
+//! What a node asks of whom, by its place in a plan, and what it does when a parent fails.
+
 use super::*;
 use crate::group::place::{TreeChild, TreePlace};
 use crate::io::Output;
@@ -148,4 +150,44 @@ fn who_asks_for_help_is_told_of_what_there_is_and_what_comes() {
         matches!(&output, Output::Send { link: LinkId(9), frame: Frame::Have { pieces, .. } } if !pieces.is_empty())
     });
     assert!(told);
+}
+
+#[test]
+fn another_parent_is_asked_for_what_the_former_one_has_not_begun_to_send() {
+    let (mut swarm, mut trees) = swarm(Some(place(Split::RoundRobin, &[(1, 1, Some(1))])), 2);
+    requests(&mut swarm);
+    swarm.add_payload(LinkId(1), PieceIndex(0), ByteRange { start: 0, end: 1 });
+    swarm.standing.plan = Some(place(Split::RoundRobin, &[(1, 1, Some(2))]));
+    trees.handle(StrategyEvent::AssignmentChanged, &mut swarm);
+    assert_eq!(requests(&mut swarm), [(2, 1)], "piece 0 is on its way");
+}
+
+#[test]
+fn a_broadcast_of_another_root_goes_through_the_trees_whichever_way_leads_away_from_it() {
+    let mut plan = place(Split::RoundRobin, &[(1, 1, Some(1)), (1, 1, Some(2))]);
+    plan.root = NodeId(7);
+    let (mut swarm, mut trees) = swarm(Some(plan), 2);
+    assert!(requests(&mut swarm).is_empty(), "nobody is above");
+    let all = [crate::content::have::Run { first: PieceIndex(0), count: 2 }];
+    for (peer, expected) in [(1, vec![(1, 0)]), (9, vec![(9, 1)]), (2, vec![])] {
+        let news = swarm.add_have(LinkId(peer), 1, &all);
+        trees.handle(StrategyEvent::Have { peer: LinkId(peer), pieces: &news }, &mut swarm);
+        assert_eq!(requests(&mut swarm), expected, "from {peer}: of its own tree alone, and nothing twice");
+    }
+}
+
+#[test]
+fn who_was_asked_in_vain_is_not_asked_again_soon() {
+    let (mut swarm, mut trees) = swarm(Some(place(Split::RoundRobin, &[(1, 1, Some(1))])), 1);
+    let all = [crate::content::have::Run { first: PieceIndex(0), count: 1 }];
+    requests(&mut swarm);
+    pass_time(&mut swarm, &mut trees, HELP_AFTER + HELP_AFTER + TICK);
+    let news = swarm.add_have(LinkId(2), 1, &all);
+    trees.handle(StrategyEvent::Have { peer: LinkId(2), pieces: &news }, &mut swarm);
+    assert_eq!(requests(&mut swarm), [(2, 0)]);
+    swarm.remove_peer(LinkId(2));
+    trees.handle(StrategyEvent::PeerDown(LinkId(2)), &mut swarm);
+    assert!(requests(&mut swarm).is_empty(), "its parent has sent nothing before");
+    pass_time(&mut swarm, &mut trees, MUTE_FOR);
+    assert_eq!(requests(&mut swarm), [(1, 0)]);
 }
