@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::BoolishValueParser;
-use mobcast::STRATEGIES;
+use mobcast::{STRATEGIES, StrategyKind};
 use serde::Serialize;
 
 use crate::failure::Outcome;
@@ -11,7 +11,7 @@ use crate::output::{print_bytes, print_json};
 /// List the strategies by which nodes exchange pieces
 #[derive(Args, Debug)]
 pub struct StrategiesArgs {
-    /// Print an array of objects with name, summary and whether it is the default
+    /// Print an array of objects with name, summary, whether it is the default and whether it needs --gauge
     #[arg(long, env = "MOBCAST_JSON", hide_env_values = true, value_parser = BoolishValueParser::new())]
     json: bool,
 }
@@ -21,13 +21,19 @@ struct Entry {
     name: &'static str,
     summary: &'static str,
     default: bool,
+    needs_gauge: bool,
 }
 
 /// Prints one line for each, the default first.
 pub fn run(args: StrategiesArgs) -> Outcome {
     let numbered = STRATEGIES.iter().enumerate();
-    let entries: Vec<Entry> =
-        numbered.map(|(number, kind)| Entry { name: kind.name, summary: kind.summary, default: number == 0 }).collect();
+    let entry = |(number, kind): (usize, &StrategyKind)| Entry {
+        name: kind.name,
+        summary: kind.summary,
+        default: number == 0,
+        needs_gauge: kind.needs_network,
+    };
+    let entries: Vec<Entry> = numbered.map(entry).collect();
     if args.json {
         return print_json(&entries);
     }

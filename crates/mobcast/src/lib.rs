@@ -52,7 +52,7 @@ pub use group::{Group, NodeInfo};
 pub use mobcast_net::store::{StoreError, default_spool_dir};
 pub use mobcast_proto::content::ObjectKind;
 pub use mobcast_proto::group::ticket::{Ticket, TicketError};
-pub use mobcast_proto::strategy::STRATEGIES;
+pub use mobcast_proto::strategy::{STRATEGIES, StrategyKind};
 pub use mobcast_proto::{BroadcastId, Digest, NodeId};
 pub use options::{BroadcastOptions, DEFAULT_PORT, GroupOptions, SinkOptions};
 pub use report::{LinkReport, NodeReport, Report, WireReport};

@@ -1,0 +1,79 @@
+//! Every strategy of the list, by the command: on one cluster and on several, and what is said when it cannot be.
+
+mod common;
+
+use std::fs;
+
+use common::{Experiment, data, names, run};
+
+const BYTES: usize = 3_000_000;
+
+/// The names that `mobcast strategies` lists.
+fn strategies() -> Vec<String> {
+    let listed = run(["strategies", "--json"]).json();
+    let name = |entry: &serde_json::Value| entry["name"].as_str().expect("entries have names").to_owned();
+    listed.as_array().expect("a list").iter().map(name).collect()
+}
+
+/// A description of a network of clusters A and B.
+fn gauge(experiment: &Experiment) -> String {
+    let path = experiment.path("gauge.toml");
+    let cluster = |name: &str| format!("[[cluster]]\nname = \"{name}\"\nnodes = 3\n");
+    let link = "[[link]]\nbetween = [\"A\", \"B\"]\nrate_mb_per_s = 50.0\none_way_delay_ms = 1.0\n";
+    fs::write(&path, format!("title = \"two\"\n{}{}{link}", cluster("A"), cluster("B"))).expect("written");
+    path.display().to_string()
+}
+
+fn broadcast_to(clusters: &[&str]) {
+    for strategy in strategies() {
+        let experiment = Experiment::new();
+        let source = experiment.file("source", BYTES);
+        let receivers = clusters.len().to_string();
+        let gauge = gauge(&experiment);
+        let words = ["--receivers", &receivers, "--strategy", &strategy, "--gauge", &gauge, "--cluster", "A", "--json"];
+        let send = experiment.send([source.to_str().expect("it is text")].into_iter().chain(words));
+        let copies: Vec<String> = (0..clusters.len()).map(|number| format!("copy{number}")).collect();
+        let receive = |(copy, cluster): (&String, &&str)| experiment.recv(copy, [copy, "--cluster", cluster]);
+        let receivers: Vec<_> = copies.iter().zip(clusters).map(receive).collect();
+        receivers.into_iter().for_each(|receiver| _ = receiver.succeeds());
+        let report = send.succeeds().json();
+        assert_eq!(report["strategy"], strategy.as_str());
+        for copy in &copies {
+            assert!(fs::read(experiment.path(copy)).expect("there") == data(BYTES), "{strategy}: {copy}");
+        }
+        assert_eq!(names(&experiment.path("")).len(), copies.len() + 3, "{strategy}: nothing partial is left");
+    }
+}
+
+#[test]
+fn every_strategy_serves_one_cluster() {
+    broadcast_to(&["A", "A", "A"]);
+}
+
+#[test]
+fn every_strategy_serves_two_clusters() {
+    broadcast_to(&["A", "B", "B", "A", "B"]);
+}
+
+#[test]
+fn who_plans_for_a_network_has_to_know_it() {
+    let experiment = Experiment::new();
+    let source = experiment.file("source", 10);
+    for strategy in ["balanced", "fpfr", "optimal-trees"] {
+        let ended = run(["send", source.to_str().expect("it is text"), "--strategy", strategy]);
+        assert_eq!(ended.code, 2, "{}", ended.stderr);
+        assert!(ended.complaint().contains("--gauge FILE"), "{}", ended.stderr);
+    }
+    let missing = experiment.path("none.toml");
+    let missing = missing.to_str().expect("it is text");
+    let ended = run(["send", source.to_str().expect("it is text"), "--strategy", "balanced", "--gauge", missing]);
+    assert_eq!(ended.code, 2, "{}", ended.stderr);
+    assert!(ended.stderr.contains("none.toml"), "{}", ended.stderr);
+}
+
+#[test]
+fn an_unknown_strategy_is_answered_with_those_that_there_are() {
+    let ended = run(["send", "x", "--strategy", "hope"]);
+    assert_eq!(ended.code, 2);
+    assert!(strategies().iter().all(|name| ended.stderr.contains(name.as_str())), "{}", ended.stderr);
+}
