@@ -20,8 +20,8 @@ const PARTS_PER_TURN: u64 = 4;
 /// Requests that a peer may have waiting: the open pieces of a node at the smallest piece size.
 const WAITING_MAX: usize = 3_072;
 
-/// A limited link may make up for so much time in which there was nothing to send.
-const BURST: Duration = Duration::from_millis(100);
+/// A limited link may make up for so much time in which there was nothing to send, or its connection had losses to repair.
+const BURST: Duration = Duration::from_millis(1_000);
 
 /// A part of a piece to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -374,17 +374,17 @@ mod tests {
     #[test]
     fn a_limited_link_is_sent_at_its_rate_and_holds_nobody_up() {
         let mut uploads = uploads(&[(1, true, 1), (2, true, 1)]);
-        uploads.limit_rate(LinkId(1), Some(10));
+        uploads.limit_rate(LinkId(1), Some(1));
         let later = |ms: u64| Time::ZERO + Duration::from_millis(ms);
         let next = |uploads: &mut Uploads, ms: u64| uploads.poll(later(ms)).map(|(link, _)| link.0);
-        // One byte is a tenth of a second, and so much may be made up for.
+        // One byte is a second, and so much may be made up for.
         assert_eq!([0; 5].map(|_| next(&mut uploads, 1_000)), [Some(1), Some(2), Some(1), Some(2), None]);
         (0..2).for_each(|_| uploads.handle_sent(LinkId(1)));
-        assert_eq!(uploads.timeout(later(1_000)), Some(later(1_100)));
-        assert_eq!(next(&mut uploads, 1_099), None);
-        assert_eq!(next(&mut uploads, 1_100), Some(1));
+        assert_eq!(uploads.timeout(later(1_000)), Some(later(2_000)));
+        assert_eq!(next(&mut uploads, 1_999), None);
+        assert_eq!(next(&mut uploads, 2_000), Some(1));
         uploads.limit_rate(LinkId(1), None);
-        assert_eq!(next(&mut uploads, 1_100), Some(1), "nobody limits it any more");
+        assert_eq!(next(&mut uploads, 2_000), Some(1), "nobody limits it any more");
         assert_eq!(uploads.timeout(Time::ZERO), None);
     }
 
