@@ -64,6 +64,23 @@ impl OpenPiece {
         (!gap.is_empty()).then_some(gap)
     }
 
+    /// The same for a peer that is asked once: none if it was asked already.
+    pub fn first_gap_for(&self, peer: LinkId) -> Option<ByteRange> {
+        self.first_gap().filter(|_| self.parts.iter().all(|part| part.peer != peer))
+    }
+
+    /// From the first byte that has neither arrived nor been asked for to the end of the gap that it starts; none if there
+    /// is no such byte.
+    pub fn first_unasked(&self) -> Option<ByteRange> {
+        let taken = || self.received.iter().copied().chain(self.parts.iter().map(|part| part.rest));
+        let mut start = 0;
+        while let Some(range) = taken().find(|range| range.start <= start && start < range.end) {
+            start = range.end;
+        }
+        let end = taken().map(|range| range.start).filter(|&at| at > start).min().unwrap_or(self.len);
+        (start < self.len).then_some(ByteRange { start, end })
+    }
+
     /// Bytes have arrived; returns how many of them are new.
     pub fn insert(&mut self, range: ByteRange) -> u32 {
         let before = self.received_bytes();
@@ -84,9 +101,30 @@ impl OpenPiece {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::window::Window;
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn what_is_unasked_is_found(ranges in proptest::collection::vec((any::<bool>(), 0u32..100, 1u32..30), 0..20)) {
+            let mut piece = OpenPiece::new(130);
+            let mut taken = [false; 130];
+            for (arrived, start, len) in ranges {
+                let range = ByteRange { start, end: start + len };
+                if arrived {
+                    piece.insert(range);
+                } else {
+                    let mark = Window::default().handle_request(Time::ZERO, len);
+                    piece.parts.push(Part { peer: LinkId(1), rest: range, mark });
+                }
+                taken[start as usize..(start + len) as usize].fill(true);
+            }
+            let start = taken.iter().position(|&taken| !taken);
+            let end = |start: usize| taken[start..].iter().position(|&taken| taken).map_or(130, |i| start + i);
+            let gap = start.map(|start| ByteRange { start: start as u32, end: end(start) as u32 });
+            prop_assert_eq!(piece.first_unasked(), gap);
+        }
+
         #[test]
         fn ranges_add_up(ranges in proptest::collection::vec((0u32..100, 1u32..30), 1..20)) {
             let mut piece = OpenPiece::new(130);

@@ -54,6 +54,8 @@ pub struct SwarmPeer {
     pub have: HaveSet,
     /// What was asked of it.
     pub window: Window,
+    /// Payload bytes that it has asked this node for, ever.
+    pub wanted_bytes: u64,
     /// Manifest batches that it has.
     pub batches: u32,
     pub(super) announced: HaveSet,
@@ -71,6 +73,7 @@ impl SwarmPeer {
             local,
             have: HaveSet::new(),
             window: Window::default(),
+            wanted_bytes: 0,
             batches: 0,
             announced: HaveSet::new(),
             to_announce: BTreeSet::new(),

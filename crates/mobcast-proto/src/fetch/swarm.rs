@@ -214,7 +214,12 @@ impl Swarm {
     /// Whether a peer may be asked for another piece: its window and the node's open pieces have room.
     pub fn has_room(&self, link: LinkId) -> bool {
         let within_limit = self.open_bytes + u64::from(self.piece_size) <= self.open_limit;
-        !self.paused && within_limit && self.peers.get(&link).is_some_and(|peer| peer.window.has_room())
+        within_limit && self.window_has_room(link)
+    }
+
+    /// Whether a peer may be asked for more of a piece that is open: its window has room.
+    pub fn window_has_room(&self, link: LinkId) -> bool {
+        !self.paused && self.peers.get(&link).is_some_and(|peer| peer.window.has_room())
     }
 
     /// Whether the limit of open pieces may have kept links idle before the last piece was stored.
@@ -231,23 +236,41 @@ impl Swarm {
 
     /// Asks a peer for what is missing of a piece (its first gap). False if that is nothing, or the peer is gone.
     pub fn request(&mut self, link: LinkId, piece: PieceIndex) -> bool {
-        let Some(range) = self.expect(link, piece) else { return false };
+        self.ask(link, piece, |open| open.first_gap_for(link))
+    }
+
+    /// Asks a peer for a block: the first bytes of a piece that nobody has been asked for, at most so many. Of several blocks
+    /// of a piece each is a request of its own. False if there are no such bytes, or the peer is gone.
+    pub fn request_block(&mut self, link: LinkId, piece: PieceIndex, bytes_max: u32) -> bool {
+        let block = |gap: ByteRange| ByteRange { start: gap.start, end: gap.end.min(gap.start + bytes_max) };
+        self.ask(link, piece, |open| open.first_unasked().map(block))
+    }
+
+    fn ask(&mut self, link: LinkId, piece: PieceIndex, choose: impl FnOnce(&OpenPiece) -> Option<ByteRange>) -> bool {
+        let Some(range) = self.expect(link, piece, choose) else { return false };
         self.send(link, Frame::Request { broadcast: self.id, piece, range });
         true
     }
 
-    /// Takes back what was asked of a peer for a piece. Bytes that have arrived stay.
+    /// Takes back everything that was asked of a peer for a piece. Bytes that have arrived stay.
     pub fn cancel(&mut self, link: LinkId, piece: PieceIndex) {
         if self.forget_part(link, piece) {
             self.send(link, Frame::Cancel { broadcast: self.id, piece });
         }
     }
 
-    /// Tells a peer that this node has a piece, together with others.
+    /// Tells a peer that this node has a piece, together with others; not if it has the piece itself.
     pub fn announce(&mut self, link: LinkId, piece: PieceIndex) {
+        if !self.peers.get(&link).is_some_and(|peer| peer.have.contains(piece)) {
+            self.announce_always(link, piece);
+        }
+    }
+
+    /// Tells a peer that this node has a piece, together with others.
+    pub fn announce_always(&mut self, link: LinkId, piece: PieceIndex) {
         let (now, peers, size) = (self.now, self.peers.len(), self.piece_size);
         let Some(peer) = self.peers.get_mut(&link) else { return };
-        if peer.have.contains(piece) || peer.announced.contains(piece) {
+        if peer.announced.contains(piece) {
             return;
         }
         peer.to_announce.insert(piece);
@@ -270,6 +293,13 @@ impl Swarm {
     /// Limits what this node sends to a peer to a rate in bytes per second, or takes the limit back.
     pub fn limit_rate(&mut self, link: LinkId, rate_bytes_per_s: Option<u64>) {
         self.rate_limits.push((link, rate_bytes_per_s));
+    }
+
+    /// Keeps at most so many requests outstanding at a peer, whatever its window would be.
+    pub fn limit_requests(&mut self, link: LinkId, requests: u32) {
+        if let Some(peer) = self.peers.get_mut(&link) {
+            peer.window.set_requests_max(requests);
+        }
     }
 
     /// Asks for [`crate::strategy::StrategyEvent::Timeout`] at a time; the earliest one asked for counts.

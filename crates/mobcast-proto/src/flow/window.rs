@@ -42,6 +42,10 @@ pub struct Window {
     nearest: Option<Duration>,
     delivered: u64,
     outstanding: u64,
+    /// Requests that are not served in full.
+    requests: u32,
+    /// How many of them there may be, where that is fixed.
+    requests_max: Option<u32>,
     /// When bytes arrived last, or the first of those outstanding were requested.
     alive_at: Time,
     samples: Vec<(Time, u64)>,
@@ -63,12 +67,18 @@ impl Window {
         self.nearest = rtt;
     }
 
+    /// Keeps a fixed number of requests outstanding, as published algorithms do, whatever rate and round-trip time.
+    pub fn set_requests_max(&mut self, requests: u32) {
+        self.requests_max = Some(requests);
+    }
+
     /// Bytes were requested.
     pub fn handle_request(&mut self, now: Time, bytes: u32) -> RequestMark {
         if self.outstanding == 0 {
             self.alive_at = now;
         }
         self.outstanding += u64::from(bytes);
+        self.requests += 1;
         RequestMark { sent_at: now, delivered: self.delivered }
     }
 
@@ -81,6 +91,7 @@ impl Window {
 
     /// The last byte of a request has arrived: a sample of the delivery rate.
     pub fn handle_served(&mut self, now: Time, mark: RequestMark) {
+        self.requests = self.requests.saturating_sub(1);
         let elapsed = now.since(mark.sent_at);
         let sample = rate_bytes_per_s(self.delivered - mark.delivered, elapsed.max(Duration::from_micros(50)));
         self.samples.retain(|&(at, _)| now.since(at) < SAMPLE_AGE_MAX);
@@ -90,14 +101,20 @@ impl Window {
         self.samples.push((now, sample));
     }
 
-    /// Requested bytes will not arrive.
+    /// The rest of a request, so many bytes, will not arrive.
     pub fn handle_dropped(&mut self, bytes: u32) {
+        self.requests = self.requests.saturating_sub(1);
         self.outstanding = self.outstanding.saturating_sub(u64::from(bytes));
     }
 
     /// Bytes requested and not yet received.
     pub fn outstanding(&self) -> u64 {
         self.outstanding
+    }
+
+    /// Requests that are not served in full.
+    pub fn requests(&self) -> u32 {
+        self.requests
     }
 
     /// Payload bytes received in answer to requests, ever.
@@ -145,7 +162,7 @@ impl Window {
     /// Whether another request should be sent: the window is not full. Pieces are not split for it, so that the
     /// bytes outstanding may exceed it by one piece.
     pub fn has_room(&self) -> bool {
-        self.outstanding < self.size()
+        self.requests_max.map_or_else(|| self.outstanding < self.size(), |max| self.requests < max)
     }
 
     /// Time until everything outstanding, and `bytes` more, will have arrived.
@@ -190,6 +207,19 @@ mod tests {
     fn a_slow_link_is_asked_for_one_piece_at_a_time() {
         let window = run(100_000, Duration::from_millis(20), Time(20_000_000_000));
         assert!(window.size() < 16 << 10, "{}: a tenth of a second ahead", window.size());
+    }
+
+    #[test]
+    fn a_fixed_number_of_requests_counts_in_place_of_bytes() {
+        let mut window = Window::default();
+        window.set_requests_max(2);
+        let marks = [1, 10_000_000].map(|bytes| window.handle_request(Time::ZERO, bytes));
+        assert!(!window.has_room());
+        window.handle_bytes(Time::ZERO, 1);
+        window.handle_served(Time::ZERO, marks[0]);
+        assert!(window.has_room(), "one is left, whatever it asks for");
+        window.handle_dropped(10_000_000);
+        assert_eq!((window.requests(), window.outstanding()), (0, 0));
     }
 
     #[test]

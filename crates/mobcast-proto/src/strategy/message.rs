@@ -55,6 +55,10 @@ pub enum StrategyMessage {
     Choke,
     /// I serve you.
     Unchoke,
+    /// You have pieces that I want.
+    Interested,
+    /// You have no piece that I want.
+    NotInterested,
 }
 
 impl StrategyMessage {
@@ -94,6 +98,12 @@ impl StrategyMessage {
             StrategyMessage::Unchoke => {
                 w.u8(6);
             }
+            StrategyMessage::Interested => {
+                w.u8(11);
+            }
+            StrategyMessage::NotInterested => {
+                w.u8(12);
+            }
         }
     }
 
@@ -109,6 +119,8 @@ impl StrategyMessage {
             6 => StrategyMessage::Unchoke,
             7 => StrategyMessage::Importing { pieces: read_runs(r)? },
             8 => StrategyMessage::Leaving { to: r.cluster()?, pieces: read_runs(r)? },
+            11 => StrategyMessage::Interested,
+            12 => StrategyMessage::NotInterested,
             value => return Err(DecodeError::Unknown { what: "strategy message", value: u64::from(value) }),
         })
     }

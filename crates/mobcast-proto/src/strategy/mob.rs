@@ -305,6 +305,7 @@ impl Mob {
             StrategyMessage::Leaving { to, pieces } => self.peer_says_leaving(swarm, peer, *to, pieces),
             StrategyMessage::Choke => self.root_chokes(swarm, peer, true),
             StrategyMessage::Unchoke => self.root_chokes(swarm, peer, false),
+            StrategyMessage::Interested | StrategyMessage::NotInterested => {}
             // Work is shared within a cluster only.
             _ if is_wan(swarm, peer) => {}
             StrategyMessage::Backlog { unrequested, rate_bytes_per_s } => {

@@ -4,6 +4,7 @@
 
 mod balanced;
 mod binomial;
+mod bittorrent;
 mod chain;
 mod flat;
 mod fpfr;
@@ -148,6 +149,9 @@ pub const STRATEGIES: &[StrategyKind] = &[
     fpfr::KIND,
     balanced::KIND,
     optimal_trees::KIND,
+    bittorrent::KIND,
+    bittorrent::RAREST,
+    bittorrent::BIASED,
 ];
 
 /// The strategies that a node knows. Whoever tries out one of his own gives nodes another registry than [`STRATEGIES`].

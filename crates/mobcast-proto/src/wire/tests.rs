@@ -170,6 +170,8 @@ fn strategy_messages() -> Vec<StrategyMessage> {
         StrategyMessage::Leaving { to: ClusterId(3), pieces },
         StrategyMessage::Choke,
         StrategyMessage::Unchoke,
+        StrategyMessage::Interested,
+        StrategyMessage::NotInterested,
     ]
 }
 

@@ -11,9 +11,14 @@ impl Swarm {
         self.outputs.drain(..)
     }
 
-    /// Notes that a peer is to send what is missing of a piece (its first gap), and returns that; none if that is nothing, or the peer is
-    /// gone.
-    pub(super) fn expect(&mut self, link: LinkId, piece: PieceIndex) -> Option<ByteRange> {
+    /// Notes that a peer is to send the range of a piece that `choose` chooses, and returns that; none if it chooses none, or the
+    /// peer is gone.
+    pub(super) fn expect(
+        &mut self,
+        link: LinkId,
+        piece: PieceIndex,
+        choose: impl FnOnce(&OpenPiece) -> Option<ByteRange>,
+    ) -> Option<ByteRange> {
         assert!(piece.0 < self.known, "{piece} is asked for before its hash is known");
         assert!(!self.have.contains(piece), "{piece} is asked for and stored already");
         let len = self.piece_len(piece);
@@ -24,21 +29,18 @@ impl Swarm {
             self.open_bytes += u64::from(len);
         }
         self.open_set.insert(piece);
-        let gap = open.first_gap()?;
         let alone = open.parts.is_empty() || !self.suspect.contains(piece);
-        if !alone || open.parts.iter().any(|part| part.peer == link) {
-            return None;
-        }
-        let mark = peer.window.handle_request(self.now, gap.len());
-        open.parts.push(Part { peer: link, rest: gap, mark });
-        Some(gap)
+        let range = choose(open).filter(|_| alone)?;
+        let mark = peer.window.handle_request(self.now, range.len());
+        open.parts.push(Part { peer: link, rest: range, mark });
+        Some(range)
     }
 
     /// A peer begins to send a piece that it was not asked for: that is taken, if nobody else was and there is room.
     pub(crate) fn take_pushed(&mut self, link: LinkId, piece: PieceIndex) {
         let room = !self.paused && self.open_bytes + u64::from(self.piece_size) <= self.open_limit;
         if room && piece.0 < self.known && self.is_missing(piece) {
-            self.expect(link, piece);
+            self.expect(link, piece, OpenPiece::first_gap);
         }
     }
 
@@ -183,7 +185,8 @@ impl Swarm {
         if complete {
             self.cancel_all(piece);
         }
-        Arrival { complete, room: self.has_room(link) }
+        let rest = self.open.get(&piece).is_some_and(|open| open.first_unasked().is_some());
+        Arrival { complete, room: self.has_room(link) || (rest && self.window_has_room(link)) }
     }
 
     /// A piece is verified and stored.
@@ -217,10 +220,13 @@ impl Swarm {
     }
 
     pub(crate) fn count_out(&mut self, link: LinkId, bytes: u32) {
-        match self.peers.get(&link) {
-            Some(peer) if peer.local => self.traffic.out_lan += u64::from(bytes),
-            _ => self.traffic.out_wan += u64::from(bytes),
-        }
+        let peer = self.peers.get_mut(&link);
+        let local = peer.is_some_and(|peer| {
+            peer.wanted_bytes += u64::from(bytes);
+            peer.local
+        });
+        let out = if local { &mut self.traffic.out_lan } else { &mut self.traffic.out_wan };
+        *out += u64::from(bytes);
     }
 
     /// Sends the have-messages that are due.
@@ -277,9 +283,10 @@ impl Swarm {
             assert!(open.parts.iter().all(|part| self.peers.contains_key(&part.peer)), "{piece} is asked of nobody");
         }
         for (link, peer) in &self.peers {
-            let parts = self.open.values().flat_map(|open| &open.parts).filter(|part| part.peer == *link);
-            let outstanding: u64 = parts.map(|part| u64::from(part.rest.len())).sum();
+            let parts = || self.open.values().flat_map(|open| &open.parts).filter(|part| part.peer == *link);
+            let outstanding: u64 = parts().map(|part| u64::from(part.rest.len())).sum();
             assert_eq!(outstanding, peer.window.outstanding(), "what is asked of {link} is counted wrongly");
+            assert_eq!(parts().count() as u32, peer.window.requests(), "requests at {link} are counted wrongly");
         }
         assert!(self.have.count() <= self.known || self.id.root == self.standing.node, "more stored than known");
     }
@@ -318,15 +325,21 @@ impl Swarm {
         }
     }
 
+    /// Forgets what was asked of a peer for a piece; false if that was nothing.
     pub(super) fn forget_part(&mut self, link: LinkId, piece: PieceIndex) -> bool {
         let Some(open) = self.open.get_mut(&piece) else { return false };
-        let Some(at) = open.parts.iter().position(|part| part.peer == link) else { return false };
-        let part = open.parts.remove(at);
-        if let Some(peer) = self.peers.get_mut(&link) {
-            peer.window.handle_dropped(part.rest.len());
+        let mut forgotten = false;
+        while let Some(at) = open.parts.iter().position(|part| part.peer == link) {
+            let part = open.parts.remove(at);
+            if let Some(peer) = self.peers.get_mut(&link) {
+                peer.window.handle_dropped(part.rest.len());
+            }
+            forgotten = true;
         }
-        self.reopen_if_idle(piece);
-        true
+        if forgotten {
+            self.reopen_if_idle(piece);
+        }
+        forgotten
     }
 
     /// A piece that nobody is asked for any more is missing again; one without a single byte needs no buffer.

@@ -1,0 +1,135 @@
+//! What the published rules lack, so that nobody is left behind when nodes die: who has had nothing for long, although there
+//! is something to have, tells all its peers, and asks whoever has what is missing, until a neighbour serves it
+//! again; and what was asked of a peer that sends nothing is asked of others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::content::slots::SlotSet;
+use crate::fetch::swarm::Swarm;
+use crate::strategy::message::StrategyMessage;
+use crate::time::{Duration, Time};
+use crate::units::{LinkId, PieceIndex};
+
+use super::{BitTorrent, has_all, take_back};
+
+/// Longer than a round of the choker and what its first pieces take.
+const HELP_AFTER: Duration = Duration::from_secs(15);
+/// What was asked of a peer that has sent nothing for this long is asked of others.
+const SILENCE: Duration = Duration::from_secs(5);
+/// So long it is not asked again, unless it sends something.
+const MUTE_FOR: Duration = Duration::from_secs(10);
+/// How often a node looks.
+const TICK: Duration = Duration::from_secs(1);
+
+/// What a node knows of its own need and of others'.
+#[derive(Default)]
+pub(super) struct Help {
+    /// Whether this node asks everybody, also who chokes it.
+    pub(super) in_need: bool,
+    /// Whether it has told its peers to announce what they have.
+    told: bool,
+    /// Peers that want to hear of every piece.
+    listeners: BTreeSet<LinkId>,
+    /// Peers that were asked and have sent nothing, and when they may be asked again.
+    mute: BTreeMap<LinkId, Time>,
+    /// Whether the application has made place.
+    begun: bool,
+    /// Bytes that had arrived at the last look, and when there were more than before, or nothing was missing.
+    arrived: u64,
+    content_at: Time,
+    next_look: Time,
+}
+
+impl Help {
+    /// The node may ask.
+    pub(super) fn begin(&mut self, now: Time) {
+        self.begun = true;
+        self.content_at = now;
+    }
+
+    /// When the node looks whether it is in need.
+    pub(super) fn due(&self) -> Time {
+        self.next_look
+    }
+
+    /// A peer has sent something.
+    pub(super) fn peer_sends(&mut self, link: LinkId) {
+        self.mute.remove(&link);
+    }
+
+    /// A peer is gone.
+    pub(super) fn forget(&mut self, link: LinkId) {
+        self.mute.remove(&link);
+        self.listeners.remove(&link);
+    }
+
+    /// Whether a peer is not asked because it did not send what it was asked for.
+    pub(super) fn is_mute(&self, link: LinkId) -> bool {
+        self.mute.contains_key(&link)
+    }
+}
+
+impl BitTorrent {
+    /// Looks for peers that do not send, and whether this node is in need.
+    pub(super) fn tick(&mut self, swarm: &mut Swarm) {
+        let now = swarm.now();
+        if has_all(swarm) || now < self.help.next_look {
+            return;
+        }
+        self.help.next_look = now + TICK;
+        self.help.mute.retain(|_, until| *until > now);
+        let silent = swarm.peers().filter(|(_, peer)| peer.window.stalled_for(now) >= SILENCE);
+        let silent: Vec<LinkId> = silent.map(|(link, _)| link).collect();
+        for link in silent {
+            self.help.mute.insert(link, now + MUTE_FOR);
+            take_back(swarm, link);
+        }
+        let arrived = swarm.peers().map(|(_, peer)| peer.window.delivered()).sum();
+        let lacks = swarm.have().count() < swarm.known() && self.help.begun;
+        if std::mem::replace(&mut self.help.arrived, arrived) != arrived || !lacks {
+            self.help.content_at = now;
+        }
+        if now.since(self.help.content_at) >= HELP_AFTER {
+            self.help.in_need = true;
+            if !std::mem::replace(&mut self.help.told, true) {
+                swarm.links().into_iter().for_each(|link| ask_for_help(swarm, link));
+            }
+        }
+        self.fill_all(swarm);
+    }
+
+    /// A neighbour serves this node from here on: if it has something, the published rules are enough again.
+    pub(super) fn is_served(&mut self, swarm: &mut Swarm, link: LinkId) {
+        self.help.mute.remove(&link);
+        if self.neighbours.get(&link).is_some_and(|neighbour| neighbour.useful > 0) && self.help.in_need {
+            self.help.in_need = false;
+            self.help.content_at = swarm.now();
+            let others: Vec<LinkId> = swarm.links().into_iter().filter(|&link| !self.serves(link)).collect();
+            others.into_iter().for_each(|link| take_back(swarm, link));
+        }
+    }
+
+    /// A peer has come after this node has told the others that it is in need.
+    pub(super) fn ask_newcomer_for_help(&self, swarm: &mut Swarm, link: LinkId) {
+        if self.help.told {
+            ask_for_help(swarm, link);
+        }
+    }
+
+    /// A peer wants to hear of all that this node has and will have.
+    pub(super) fn listen(&mut self, swarm: &mut Swarm, link: LinkId) {
+        if self.help.listeners.insert(link) {
+            let pieces: Vec<PieceIndex> = swarm.have().iter().collect();
+            pieces.into_iter().for_each(|piece| swarm.announce(link, piece));
+        }
+    }
+
+    /// Neighbours are told anyway.
+    pub(super) fn tell_listeners(&self, swarm: &mut Swarm, piece: PieceIndex) {
+        self.help.listeners.iter().for_each(|&link| swarm.announce(link, piece));
+    }
+}
+
+fn ask_for_help(swarm: &mut Swarm, link: LinkId) {
+    swarm.tell(link, StrategyMessage::Interest { slots: SlotSet::all(), pieces: Vec::new() });
+}
