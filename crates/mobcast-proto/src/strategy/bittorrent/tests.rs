@@ -1,3 +1,5 @@
+//! What BitTorrent does at a node, rule by rule.
+
 use super::*;
 use crate::group::place::PlanPlace;
 use crate::io::Output;
