@@ -1,4 +1,4 @@
-//! Runs the M2 network of the papers: `cargo run --release --example m2 [nodes per cluster] [MB] [seed]`.
+//! Runs the M2 network of the papers: `cargo run --release --example m2 [nodes per cluster] [MB] [seed] [strategy]`.
 
 use mobcast_sim::experiment::Experiment;
 use mobcast_topology::{Scenario, optimum, preset};
@@ -10,6 +10,7 @@ fn main() {
     let best = optimum(&topology, mobcast_topology::ClusterIndex(0));
     let mut experiment = Experiment::new(Scenario::steady(topology), mb * 1_000_000, seed);
     experiment.settings.check_every = 0;
+    experiment.strategy = std::env::args().nth(4).unwrap_or(experiment.strategy);
     let outcome = experiment.run();
     let rate = outcome.throughput_bytes_per_s(mb * 1_000_000);
     println!("{:.3} MB/s, optimum {best:?}", rate / 1e6);

@@ -55,6 +55,16 @@ pub enum StrategyMessage {
     Choke,
     /// I serve you.
     Unchoke,
+    /// The sender has so many pieces to import that it has not asked anybody for: others may steal some.
+    Work {
+        /// How many; none if there is nothing to steal.
+        left: u32,
+    },
+    /// Tell me of these pieces when you have them, and of no others.
+    Desire {
+        /// The pieces; they replace what was said before.
+        pieces: Vec<Run>,
+    },
 }
 
 impl StrategyMessage {
@@ -94,6 +104,13 @@ impl StrategyMessage {
             StrategyMessage::Unchoke => {
                 w.u8(6);
             }
+            StrategyMessage::Work { left } => {
+                w.u8(9).varint(u64::from(*left));
+            }
+            StrategyMessage::Desire { pieces } => {
+                w.u8(10);
+                write_runs(w, pieces);
+            }
         }
     }
 
@@ -109,6 +126,8 @@ impl StrategyMessage {
             6 => StrategyMessage::Unchoke,
             7 => StrategyMessage::Importing { pieces: read_runs(r)? },
             8 => StrategyMessage::Leaving { to: r.cluster()?, pieces: read_runs(r)? },
+            9 => StrategyMessage::Work { left: r.varint_u32("work")? },
+            10 => StrategyMessage::Desire { pieces: read_runs(r)? },
             value => return Err(DecodeError::Unknown { what: "strategy message", value: u64::from(value) }),
         })
     }

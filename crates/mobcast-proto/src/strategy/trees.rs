@@ -8,12 +8,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::content::slots::SlotSet;
 use crate::fetch::swarm::Swarm;
 use crate::group::place::PlanPlace;
 use crate::strategy::message::StrategyMessage;
 use crate::strategy::plan::Split;
-use crate::strategy::{Strategy, StrategyEvent};
+use crate::strategy::{Strategy, StrategyEvent, help};
 use crate::time::{Duration, Time};
 use crate::units::{LinkId, NodeId, PieceIndex};
 
@@ -98,7 +97,7 @@ impl Strategy for Trees {
 impl Trees {
     fn peer_up(&mut self, swarm: &mut Swarm, peer: LinkId) {
         if self.in_need {
-            ask_for_help(swarm, peer);
+            help::ask(swarm, peer);
         }
         self.limit_rates(swarm);
         self.fill(swarm);
@@ -107,8 +106,7 @@ impl Trees {
     /// A peer wants to hear of all that this node has and will have.
     fn listen(&mut self, swarm: &mut Swarm, peer: LinkId) {
         if self.listeners.insert(peer) {
-            let pieces: Vec<PieceIndex> = swarm.have().iter().collect();
-            pieces.into_iter().for_each(|piece| swarm.announce(peer, piece));
+            help::announce_all(swarm, peer);
         }
     }
 
@@ -209,19 +207,11 @@ impl Trees {
             }
             let parent = plan_of(swarm).and_then(|plan| plan.parent_of(swarm, piece));
             let parent = parent.and_then(|node| links.get(&node).copied());
-            let silent =
-                |link: LinkId| swarm.peer(link).is_none_or(|p| p.window.stalled_for(swarm.now()) >= HELP_AFTER);
-            if swarm.is_missing(piece) {
-                // The parent will be asked for it, if it is there and sends.
-                if parent.is_none_or(|parent| parent == peer || silent(parent)) {
-                    swarm.request(peer, piece);
-                }
-            } else if let Some(open) = swarm.open_piece(piece).filter(|open| !open.is_complete()) {
-                let asked: Vec<LinkId> = open.parts.iter().map(|part| part.peer).collect();
-                if !asked.contains(&peer) && asked.iter().all(|&link| silent(link)) {
-                    asked.into_iter().for_each(|link| swarm.cancel(link, piece));
-                    swarm.request(peer, piece);
-                }
+            if !swarm.is_missing(piece) {
+                help::take_over(swarm, peer, piece, HELP_AFTER);
+            } else if parent.is_none_or(|parent| parent == peer || help::is_silent(swarm, parent, HELP_AFTER)) {
+                // Otherwise the parent will be asked for it, as it is there and sends.
+                swarm.request(peer, piece);
             }
         }
     }
@@ -251,7 +241,7 @@ impl Trees {
     fn is_troubled(&self, swarm: &Swarm) -> bool {
         let Some(plan) = plan_of(swarm) else { return true };
         let (links, lottery) = (links_by_node(swarm), plan.lottery(swarm));
-        let silent = |link: &LinkId| swarm.peer(*link).is_none_or(|p| p.window.stalled_for(swarm.now()) >= HELP_AFTER);
+        let silent = |link: &LinkId| help::is_silent(swarm, *link, HELP_AFTER);
         let bereft = |tree: &usize| {
             let parent = plan.trees[*tree].parent.and_then(|node| links.get(&node));
             let lacks = |piece: PieceIndex| !swarm.have().contains(piece);
@@ -262,13 +252,9 @@ impl Trees {
 
     fn ask_all_for_help(&mut self, swarm: &mut Swarm) {
         if !std::mem::replace(&mut self.in_need, true) {
-            swarm.links().into_iter().for_each(|link| ask_for_help(swarm, link));
+            help::ask_all(swarm);
         }
     }
-}
-
-fn ask_for_help(swarm: &mut Swarm, peer: LinkId) {
-    swarm.tell(peer, StrategyMessage::Interest { slots: SlotSet::all(), pieces: Vec::new() });
 }
 
 /// The node's place, if the plan is for broadcasts from this root.
