@@ -201,6 +201,8 @@ fn plan(u: &mut Unstructured<'_>) -> Result<PlanPlace> {
         root: NodeId(u.int_in_range(0..=1)?),
         position: number(u)?,
         nodes: number(u)?,
+        cluster_first: number(u)?,
+        cluster_size: number(u)?,
         split: [Split::RoundRobin, Split::Weighted, Split::Blocks][u.int_in_range(0..=2)?],
         trees: (0..u.int_in_range(0..=3)?).map(|_| tree(u)).collect::<Result<_>>()?,
         peers: (0..u.int_in_range(0..=3)?).map(|_| node(u)).collect::<Result<_>>()?,

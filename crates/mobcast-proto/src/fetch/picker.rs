@@ -43,6 +43,15 @@ pub fn pick(
     best.map(|(_, piece)| piece)
 }
 
+/// The bits of word `index` that stand for pieces below `known`.
+pub fn known_mask(known: u32, index: usize) -> u64 {
+    match (known as usize).saturating_sub(index * 64) {
+        0 => 0,
+        rest if rest >= 64 => u64::MAX,
+        rest => (1 << rest) - 1,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

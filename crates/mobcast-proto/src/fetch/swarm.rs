@@ -140,6 +140,11 @@ impl Swarm {
         }
     }
 
+    /// Whether nobody knew beforehand how long the object would be.
+    pub fn is_stream(&self) -> bool {
+        self.length.is_none()
+    }
+
     /// How the object ends, once that is known.
     pub fn end(&self) -> Option<End> {
         self.end
@@ -213,13 +218,27 @@ impl Swarm {
 
     /// Whether a peer may be asked for another piece: its window and the node's open pieces have room.
     pub fn has_room(&self, link: LinkId) -> bool {
-        let within_limit = self.open_bytes + u64::from(self.piece_size) <= self.open_limit;
-        within_limit && self.window_has_room(link)
+        self.has_open_room() && self.window_has_room(link)
     }
 
     /// Whether a peer may be asked for more of a piece that is open: its window has room.
     pub fn window_has_room(&self, link: LinkId) -> bool {
         !self.paused && self.peers.get(&link).is_some_and(|peer| peer.window.has_room())
+    }
+
+    /// Whether the node's open pieces have room for another one, for strategies that do not ask by windows.
+    pub fn has_open_room(&self) -> bool {
+        !self.paused && self.open_bytes + u64::from(self.piece_size) <= self.open_limit
+    }
+
+    /// Requests to a peer that are not served in full.
+    pub fn requests_at(&self, link: LinkId) -> usize {
+        self.open.values().flat_map(|open| &open.parts).filter(|part| part.peer == link).count()
+    }
+
+    /// Whether the node has no place for pieces: the application has not said where they should go, or it is over.
+    pub fn is_paused(&self) -> bool {
+        self.paused
     }
 
     /// Whether the limit of open pieces may have kept links idle before the last piece was stored.

@@ -38,6 +38,10 @@ pub struct PlanPlace {
     pub position: u32,
     /// Nodes in the plan.
     pub nodes: u32,
+    /// The first position of this node's cluster: a node's rank in its cluster counts from here, without gaps.
+    pub cluster_first: u32,
+    /// Nodes of this node's cluster in the plan.
+    pub cluster_size: u32,
     /// Which piece goes down which tree.
     pub split: Split,
     /// The trees.
@@ -47,9 +51,15 @@ pub struct PlanPlace {
 }
 
 impl PlanPlace {
+    /// The node's rank in its cluster, from zero on.
+    pub fn rank(&self) -> u32 {
+        self.position.saturating_sub(self.cluster_first)
+    }
+
     /// Writes the place.
     pub fn write(&self, w: &mut Writer) {
         w.string(&self.strategy).node(self.root).u32(self.position).u32(self.nodes);
+        w.u32(self.cluster_first).u32(self.cluster_size);
         w.u8(match self.split {
             Split::RoundRobin => 0,
             Split::Weighted => 1,
@@ -68,6 +78,8 @@ impl PlanPlace {
             root: r.node()?,
             position: r.u32()?,
             nodes: r.u32()?,
+            cluster_first: r.u32()?,
+            cluster_size: r.u32()?,
             split: match r.u8()? {
                 0 => Split::RoundRobin,
                 1 => Split::Weighted,
@@ -117,6 +129,8 @@ pub(crate) mod tests {
             root: NodeId(0),
             position: 3,
             nodes: 9,
+            cluster_first: 2,
+            cluster_size: 4,
             split: Split::Weighted,
             trees: vec![
                 TreePlace { weight: 4_000_000, depth: 0, parent: None, children: vec![child(1, Some(4_000_000))] },
@@ -138,6 +152,7 @@ pub(crate) mod tests {
         let bytes = w.into_bytes();
         let mut r = Reader::new(&bytes);
         assert_eq!(PlanPlace::read(&mut r).unwrap(), place());
+        assert_eq!(place().rank(), 1);
         assert!(r.end().is_ok());
     }
 }

@@ -55,6 +55,16 @@ pub enum StrategyMessage {
     Choke,
     /// I serve you.
     Unchoke,
+    /// The sender has so many pieces to import that it has not asked anybody for: others may steal some.
+    Work {
+        /// How many; none if there is nothing to steal.
+        left: u32,
+    },
+    /// Tell me of these pieces when you have them, and of no others.
+    Desire {
+        /// The pieces; they replace what was said before.
+        pieces: Vec<Run>,
+    },
     /// You have pieces that I want.
     Interested,
     /// You have no piece that I want.
@@ -98,6 +108,13 @@ impl StrategyMessage {
             StrategyMessage::Unchoke => {
                 w.u8(6);
             }
+            StrategyMessage::Work { left } => {
+                w.u8(9).varint(u64::from(*left));
+            }
+            StrategyMessage::Desire { pieces } => {
+                w.u8(10);
+                write_runs(w, pieces);
+            }
             StrategyMessage::Interested => {
                 w.u8(11);
             }
@@ -119,6 +136,8 @@ impl StrategyMessage {
             6 => StrategyMessage::Unchoke,
             7 => StrategyMessage::Importing { pieces: read_runs(r)? },
             8 => StrategyMessage::Leaving { to: r.cluster()?, pieces: read_runs(r)? },
+            9 => StrategyMessage::Work { left: r.varint_u32("work")? },
+            10 => StrategyMessage::Desire { pieces: read_runs(r)? },
             11 => StrategyMessage::Interested,
             12 => StrategyMessage::NotInterested,
             value => return Err(DecodeError::Unknown { what: "strategy message", value: u64::from(value) }),

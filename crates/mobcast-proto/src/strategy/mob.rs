@@ -317,6 +317,8 @@ impl Mob {
             }
             StrategyMessage::Grant { pieces } => self.take(swarm, peer, pieces),
             StrategyMessage::Importing { pieces } => self.peer_imports(swarm, peer, pieces),
+            // Other strategies say these.
+            StrategyMessage::Work { .. } | StrategyMessage::Desire { .. } => {}
         }
     }
 

@@ -8,13 +8,17 @@ mod bittorrent;
 mod chain;
 mod flat;
 mod fpfr;
+mod help;
 mod magpie;
 pub mod message;
 pub mod mob;
+pub mod mob_hpdc07;
 mod optimal_trees;
 pub mod overlay;
 mod packed;
 pub mod plan;
+mod published;
+pub mod robber_tpds11;
 mod scatter_allgather;
 pub mod trees;
 
@@ -141,6 +145,8 @@ impl StrategyKind {
 /// All strategies; the first is the default.
 pub const STRATEGIES: &[StrategyKind] = &[
     mob::KIND,
+    mob_hpdc07::KIND,
+    robber_tpds11::KIND,
     flat::KIND,
     chain::KIND,
     binomial::KIND,

@@ -141,7 +141,8 @@ pub struct Plan {
     pub trees: Vec<PlanTree>,
     /// Which piece goes down which.
     pub split: Split,
-    /// For each position, others that it makes a link to besides its parents; empty if there are none at all.
+    /// For each position, others that it makes a link to besides its parents; empty if there are none at all. Where two name
+    /// each other, both are told, and the later one makes the link.
     pub peers: Vec<Vec<usize>>,
 }
 
@@ -154,17 +155,22 @@ impl Plan {
     /// What each position is told of it. `is_dialable` says which nodes others can connect to; who cannot be is the one that
     /// connects.
     pub fn places(&self, strategy: &str, order: &Order, is_dialable: impl Fn(NodeId) -> bool) -> Vec<Placed> {
-        let empty = |position: usize| PlanPlace {
+        let empty = |position: usize, cluster: &Range<usize>| PlanPlace {
             strategy: strategy.to_owned(),
             root: order.node(0),
             position: position as u32,
             nodes: order.len() as u32,
+            cluster_first: cluster.start as u32,
+            cluster_size: cluster.len() as u32,
             split: self.split,
             trees: Vec::with_capacity(self.trees.len()),
             peers: Vec::new(),
         };
-        let mut placed: Vec<Placed> =
-            (0..order.len()).map(|position| Placed { place: empty(position), dials: BTreeSet::new() }).collect();
+        let ranges = order.ranges();
+        let positions = ranges.iter().flat_map(|range| range.clone().map(move |position| (position, range)));
+        let mut placed: Vec<Placed> = positions
+            .map(|(position, range)| Placed { place: empty(position, range), dials: BTreeSet::new() })
+            .collect();
         let dial = |placed: &mut Vec<Placed>, from: usize, to: usize| {
             let (from, to) = if is_dialable(order.node(to)) { (from, to) } else { (to, from) };
             placed[from].dials.insert(order.node(to));
@@ -195,7 +201,8 @@ impl Plan {
         });
         for (from, peers) in self.peers.iter().enumerate() {
             placed[from].place.peers = peers.iter().map(|&to| order.node(to)).collect();
-            peers.iter().for_each(|&to| dial(&mut placed, from, to));
+            let left_to_other = |to: usize| to > from && self.peers[to].contains(&from);
+            peers.iter().filter(|&&to| !left_to_other(to)).for_each(|&to| dial(&mut placed, from, to));
         }
         placed
     }
@@ -274,7 +281,7 @@ pub(crate) mod tests {
                 PlanTree { weight: 3, rate_bytes_per_s: Some(7), parents: vec![None, Some(2), Some(0), Some(2)] },
             ],
             split: Split::Weighted,
-            peers: vec![vec![], vec![], vec![], vec![0]],
+            peers: vec![vec![], vec![3], vec![], vec![0, 1]],
         };
         // Nobody can connect to node 2.
         let placed = plan.places("example", &order, |node| node != NodeId(2));
@@ -284,7 +291,11 @@ pub(crate) mod tests {
         assert_eq!((tree(1, 1).parent, tree(1, 1).depth), (Some(NodeId(2)), 2));
         let limits: Vec<_> = tree(2, 1).children.iter().map(|child| (child.node.0, child.rate_bytes_per_s)).collect();
         assert_eq!(limits, [(1, Some(7)), (3, None)], "nobody limits what stays in a cluster");
-        assert_eq!(placed[3].place.peers, [NodeId(0)]);
+        assert_eq!(placed[3].place.peers, [NodeId(0), NodeId(1)]);
+        assert_eq!(placed[1].place.peers, [NodeId(3)], "both are told, and node 3 makes the link");
+        let cluster = |position: usize| (placed[position].place.cluster_first, placed[position].place.cluster_size);
+        assert_eq!([0, 1, 2, 3].map(cluster), [(0, 2), (0, 2), (2, 2), (2, 2)]);
+        assert_eq!([0, 1, 2, 3].map(|position| placed[position].place.rank()), [0, 1, 0, 1]);
         let dials = |position: usize| placed[position].dials.iter().map(|node| node.0).collect::<Vec<_>>();
         assert_eq!([0, 1, 2, 3].map(dials), [vec![1], vec![0], vec![0, 1, 3], vec![0, 1]]);
     }

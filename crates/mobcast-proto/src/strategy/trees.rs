@@ -9,7 +9,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::content::have::bits_of;
-use crate::content::slots::SlotSet;
 use crate::fetch::open::OpenPiece;
 use crate::fetch::peer::SwarmPeer;
 use crate::fetch::picker::pick;
@@ -17,7 +16,7 @@ use crate::fetch::swarm::Swarm;
 use crate::group::place::{PlanPlace, TreePlace};
 use crate::strategy::message::StrategyMessage;
 use crate::strategy::plan::Split;
-use crate::strategy::{Strategy, StrategyEvent};
+use crate::strategy::{Strategy, StrategyEvent, help};
 use crate::time::{Duration, Time};
 use crate::units::{LinkId, NodeId, PieceIndex};
 
@@ -25,6 +24,9 @@ use crate::units::{LinkId, NodeId, PieceIndex};
 const HELP_AFTER: Duration = Duration::from_secs(1);
 /// Whoever was asked in vain is asked again after this.
 const MUTE_FOR: Duration = Duration::from_secs(10);
+/// So many pieces are asked of a parent in advance whatever its window: a node that is scheduled late does not leave its parent
+/// with nothing to send.
+const AHEAD: usize = 8;
 /// How often a node looks whether it has to.
 const TICK: Duration = Duration::from_millis(250);
 
@@ -118,15 +120,14 @@ impl Trees {
         let node = swarm.peer(peer).map(|p| p.node);
         let next = |plan: &PlanPlace| plan.trees.iter().any(|tree| node.is_some_and(|node| tree.leads_to(node)));
         if self.in_need || turned(swarm).is_some_and(next) {
-            ask_for_help(swarm, peer);
+            help::ask(swarm, peer);
         }
     }
 
     /// A peer wants to hear of all that this node has and will have.
     fn listen(&mut self, swarm: &mut Swarm, peer: LinkId) {
         if self.listeners.insert(peer) {
-            let pieces: Vec<PieceIndex> = swarm.have().iter().collect();
-            pieces.into_iter().for_each(|piece| swarm.announce(peer, piece));
+            help::announce_all(swarm, peer);
         }
     }
 
@@ -184,17 +185,17 @@ impl Trees {
         let links = links_by_node(swarm);
         let parents: Vec<Option<LinkId>> = plan.trees.iter().map(|tree| links.get(&tree.parent?).copied()).collect();
         let lottery = plan.lottery(swarm);
-        let mut closed: BTreeSet<LinkId> = BTreeSet::new();
-        let mut requests = Vec::new();
-        for &tree in &self.order {
-            let free = |parent: &LinkId| !closed.contains(parent) && !self.mute.contains_key(parent);
-            let Some(parent) = parents[tree].filter(free) else { continue };
-            if !swarm.has_room(parent) {
-                closed.insert(parent);
-                continue;
-            }
-            requests.push((tree, parent));
+        let mut asked: BTreeMap<LinkId, usize> = BTreeMap::new();
+        for part in swarm.open().flat_map(|(_, open)| &open.parts) {
+            *asked.entry(part.peer).or_insert(0) += 1;
         }
+        let has_room = |swarm: &Swarm, asked: &BTreeMap<LinkId, usize>, parent: LinkId| {
+            let few = asked.get(&parent).is_none_or(|&requests| requests < AHEAD);
+            swarm.has_room(parent) || (few && swarm.has_open_room())
+        };
+        let free = |parent: &LinkId| !self.mute.contains_key(parent) && has_room(swarm, &asked, *parent);
+        let requests: Vec<(usize, LinkId)> =
+            self.order.iter().filter_map(|&tree| Some((tree, parents[tree].filter(free)?))).collect();
         // Trees that share a parent are asked for in turn, by the number of their next piece; parts one after the other.
         let in_parts = lottery.split == Split::Blocks;
         let mut next: BTreeSet<(u32, usize)> = BTreeSet::new();
@@ -209,12 +210,12 @@ impl Trees {
         }
         while let Some((key, tree)) = next.pop_first() {
             let parent = parent_of[&tree];
-            if !swarm.has_room(parent) {
+            if !has_room(swarm, &asked, parent) {
                 continue;
             }
             let piece = PieceIndex(self.cursors[tree]);
-            if swarm.is_missing(piece) {
-                swarm.request(parent, piece);
+            if swarm.is_missing(piece) && swarm.request(parent, piece) {
+                *asked.entry(parent).or_insert(0) += 1;
             }
             let following = lottery.next(tree, piece.0 + 1, known, |piece| swarm.is_missing(piece));
             self.cursors[tree] = following.unwrap_or(known);
@@ -334,13 +335,9 @@ impl Trees {
     /// Asks everybody, once.
     fn ask_all_for_help(&mut self, swarm: &mut Swarm) {
         if !std::mem::replace(&mut self.in_need, true) {
-            swarm.links().into_iter().for_each(|link| ask_for_help(swarm, link));
+            help::ask_all(swarm);
         }
     }
-}
-
-fn ask_for_help(swarm: &mut Swarm, peer: LinkId) {
-    swarm.tell(peer, StrategyMessage::Interest { slots: SlotSet::all(), pieces: Vec::new() });
 }
 
 /// The node's place, if the plan is for broadcasts from this root.

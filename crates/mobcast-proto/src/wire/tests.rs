@@ -167,9 +167,11 @@ fn strategy_messages() -> Vec<StrategyMessage> {
         StrategyMessage::Steal { rate_bytes_per_s: u64::MAX, pieces_max: 1 },
         StrategyMessage::Grant { pieces: pieces.clone() },
         StrategyMessage::Importing { pieces: pieces.clone() },
-        StrategyMessage::Leaving { to: ClusterId(3), pieces },
+        StrategyMessage::Leaving { to: ClusterId(3), pieces: pieces.clone() },
         StrategyMessage::Choke,
         StrategyMessage::Unchoke,
+        StrategyMessage::Work { left: 300 },
+        StrategyMessage::Desire { pieces },
         StrategyMessage::Interested,
         StrategyMessage::NotInterested,
     ]

@@ -27,6 +27,8 @@ impl Bench {
             strategy: "bittorrent".into(),
             root: NodeId(0),
             position: 5,
+            cluster_first: 0,
+            cluster_size: 1,
             nodes: 10,
             split: Split::RoundRobin,
             trees: Vec::new(),

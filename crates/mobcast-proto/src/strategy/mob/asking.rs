@@ -2,7 +2,7 @@
 
 use crate::content::slots::slot_of;
 use crate::fetch::peer::SwarmPeer;
-use crate::fetch::picker::pick;
+use crate::fetch::picker::{known_mask, pick};
 use crate::fetch::swarm::Swarm;
 use crate::limits::SILENCE_MAX;
 use crate::random::mix2;
@@ -204,13 +204,4 @@ impl Mob {
 /// Peers in other clusters and local ones that have a piece.
 fn swarm_copies(swarm: &Swarm, piece: PieceIndex) -> u64 {
     swarm.peers().filter(|(_, p)| p.have.contains(piece)).count() as u64
-}
-
-/// The bits of word `index` that stand for pieces below `known`.
-pub(super) fn known_mask(known: u32, index: usize) -> u64 {
-    match (known as usize).saturating_sub(index * 64) {
-        0 => 0,
-        rest if rest >= 64 => u64::MAX,
-        rest => (1 << rest) - 1,
-    }
 }

@@ -3,6 +3,7 @@
 
 use crate::content::have::{Run, bits_of, runs_of};
 use crate::fetch::open::OpenPiece;
+use crate::fetch::picker::known_mask;
 use crate::fetch::swarm::Swarm;
 use crate::flow::window::Window;
 use crate::random::mix2;
@@ -10,7 +11,6 @@ use crate::strategy::message::StrategyMessage;
 use crate::time::Duration;
 use crate::units::{LinkId, PieceIndex};
 
-use super::asking::known_mask;
 use super::{Mob, TAKE_OVER_FACTOR, is_wan};
 
 /// A piece that has arrived and is not stored within this waits for a disk that stalls.

@@ -1,6 +1,7 @@
 //! What a node asks of whom, by its place in a plan, and what it does when a parent fails.
 
 use super::*;
+use crate::content::slots::SlotSet;
 use crate::group::place::{TreeChild, TreePlace};
 use crate::io::Output;
 use crate::units::{BroadcastId, ByteRange, ClusterId};
@@ -14,7 +15,17 @@ fn place(split: Split, trees: &[(u64, u32, Option<u32>)]) -> PlanPlace {
         TreePlace { weight, depth, parent: parent.map(NodeId), children }
     };
     let (strategy, trees) = ("chain".into(), trees.iter().map(tree).collect());
-    PlanPlace { strategy, root: NodeId(0), position: 5, nodes: 10, split, trees, peers: Vec::new() }
+    PlanPlace {
+        strategy,
+        root: NodeId(0),
+        position: 5,
+        nodes: 10,
+        cluster_first: 0,
+        cluster_size: 10,
+        split,
+        trees,
+        peers: Vec::new(),
+    }
 }
 
 /// A node with parents 1 and 2 and child 9, on links of the same numbers, that knows of `pieces` pieces.

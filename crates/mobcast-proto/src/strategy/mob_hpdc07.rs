@@ -1,0 +1,246 @@
+//! `mob-hpdc07`: MOB as it was published (den Burger and Kielmann, HPDC 2007, section 3.1). Each node takes five random peers in
+//! its cluster, and up to five in other clusters among the nodes whose rank there is its own, modulo the size. It imports
+//! its share, a contiguous part of the object, from the latter, and fetches all else from the former. Nothing of the share
+//! ever moves to somebody else.
+//!
+//! `docs/strategies/mob-hpdc07.md` tells what is the paper's and what is ours.
+
+use super::plan::{Plan, PlanError, PlanInput};
+use super::published::links::Links;
+use super::published::{Exchange, PIECE_BYTES};
+use super::{Strategy, StrategyEvent, StrategyKind};
+use crate::fetch::swarm::Swarm;
+use crate::units::PieceIndex;
+
+/// The entry of the registry.
+pub const KIND: StrategyKind = StrategyKind {
+    name: "mob-hpdc07",
+    summary: "MOB as published: each member imports a fixed part of the object, with five requests in flight on a link",
+    make: || Box::new(MobHpdc07::default()),
+    planner: Some(plan),
+    needs_network: false,
+    piece_size: Some(PIECE_BYTES),
+};
+
+/// Local peers to which a node connects.
+const LOCAL_PEERS: usize = 5;
+/// Global peers to which a node connects.
+const GLOBAL_PEERS: usize = 5;
+
+/// The strategy's state at one node.
+#[derive(Default)]
+pub struct MobHpdc07 {
+    exchange: Exchange,
+}
+
+impl Strategy for MobHpdc07 {
+    fn handle(&mut self, event: StrategyEvent<'_>, swarm: &mut Swarm) {
+        self.exchange.handle(&event, swarm);
+    }
+
+    fn explain(&self, swarm: &Swarm, piece: PieceIndex) -> String {
+        self.exchange.explain(swarm, piece)
+    }
+
+    fn check_invariants(&self, swarm: &Swarm) {
+        self.exchange.check_invariants(swarm);
+    }
+}
+
+fn plan(input: &PlanInput<'_>) -> Result<Plan, PlanError> {
+    let mut links = Links::new(input, input.seed);
+    let ranges = links.ranges();
+    for own in &ranges {
+        for position in own.clone() {
+            let local = links.drawn(position, own.clone());
+            links.join_some(position, &local, LOCAL_PEERS);
+            let rank = position - own.start;
+            let others = ranges.iter().filter(|range| *range != own && !range.is_empty());
+            let candidates = others.map(|range| range.start + rank % range.len());
+            let global = links.drawn(position, candidates);
+            links.join_some(position, &global, GLOBAL_PEERS);
+        }
+    }
+    Ok(links.into_plan())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::have::Run;
+    use crate::content::slots::SlotSet;
+    use crate::strategy::message::StrategyMessage;
+    use crate::strategy::plan::tests::plan as planned;
+    use crate::strategy::published::tests::{Bench, run};
+    use crate::time::Duration;
+
+    fn bench(position: u32, pieces: u32) -> Bench<MobHpdc07> {
+        Bench::new(position, pieces)
+    }
+
+    /// Peers of a position in a range of others.
+    fn peers(plan: &Plan, position: usize, among: std::ops::Range<usize>) -> Vec<usize> {
+        plan.peers[position].iter().copied().filter(|to| among.contains(to)).collect()
+    }
+
+    #[test]
+    fn pieces_are_of_32_kib() {
+        assert_eq!(KIND.piece_size, Some(32_768));
+    }
+
+    #[test]
+    fn global_peers_are_those_of_the_same_rank_modulo_the_size() {
+        let plan = planned(plan, &[2, 3]);
+        assert_eq!(peers(&plan, 0, 2..5), [2, 4], "rank 0: its own choice, and rank 2 modulo 2 chose it");
+        assert_eq!(peers(&plan, 1, 2..5), [3]);
+        assert_eq!(peers(&plan, 4, 0..2), [0]);
+        let plan = planned(super::plan, &[4, 4, 4]);
+        for position in 0..12 {
+            let global: Vec<usize> = (0..12).filter(|to| to / 4 != position / 4 && to % 4 == position % 4).collect();
+            let found: Vec<usize> = plan.peers[position].iter().copied().filter(|to| to / 4 != position / 4).collect();
+            assert_eq!(found, global, "position {position}");
+        }
+    }
+
+    #[test]
+    fn five_local_and_five_global_peers_are_chosen_and_all_choices_are_accepted() {
+        let plan = planned(plan, &[40]);
+        let sum: usize = plan.peers.iter().map(Vec::len).sum();
+        assert!(plan.peers.iter().all(|peers| peers.len() >= 5));
+        // 40 nodes choose five each; a choice that is mutual is one link.
+        assert!((2 * 5 * 40 - 80..=2 * 5 * 40).contains(&sum), "{sum} ends of links");
+        // Nine other clusters of one node: five of the nine are chosen, not always the same ones.
+        let plan = planned(super::plan, &[1; 10]);
+        assert!(plan.peers.iter().all(|peers| peers.len() >= 5));
+        assert!(plan.peers.iter().any(|peers| peers.len() < 9), "not everybody is linked to everybody");
+    }
+
+    #[test]
+    fn both_ends_of_a_link_know_of_it() {
+        let plan = planned(plan, &[9, 7, 3]);
+        for (position, peers) in plan.peers.iter().enumerate() {
+            assert!(peers.iter().all(|&to| plan.peers[to].contains(&position)), "position {position}");
+        }
+    }
+
+    #[test]
+    fn shares_are_the_formula_s() {
+        // Eight pieces in a cluster of three: 0-1, 2-4, 5-7.
+        for (position, share) in [(2, 0..2), (3, 2..5), (4, 5..8)] {
+            let mut bench = bench(position, 8);
+            assert_eq!(bench.last_desire(), vec![run(share.start, share.len() as u32)], "position {position}");
+        }
+    }
+
+    #[test]
+    fn at_most_five_requests_are_in_flight_to_a_peer() {
+        let mut bench = bench(2, 100);
+        bench.have(Bench::<MobHpdc07>::GLOBAL, run(0, 100));
+        assert_eq!(bench.requests().len(), 5);
+        let (_, first) = bench.asked[0];
+        bench.serve(Bench::<MobHpdc07>::GLOBAL, first);
+        assert_eq!(bench.requests().len(), 1, "one for one");
+    }
+
+    #[test]
+    fn the_share_is_asked_of_global_peers_and_the_rest_of_local_ones() {
+        // The share is 2..5 of eight.
+        let mut bench = bench(3, 8);
+        bench.have(Bench::<MobHpdc07>::GLOBAL, run(0, 8));
+        let mut asked: Vec<u32> = bench.requests().into_iter().map(|(_, piece)| piece).collect();
+        asked.sort_unstable();
+        assert_eq!(asked, [2, 3, 4], "and nothing outside it");
+        bench.have(Bench::<MobHpdc07>::LOCAL, run(0, 2));
+        let mut asked = bench.requests();
+        asked.sort_unstable();
+        assert_eq!(asked, [(Bench::<MobHpdc07>::LOCAL, 0), (Bench::<MobHpdc07>::LOCAL, 1)]);
+    }
+
+    #[test]
+    fn a_link_that_the_plan_does_not_name_carries_nothing() {
+        let mut bench = bench(3, 8);
+        bench.have(Bench::<MobHpdc07>::TREE, run(0, 8));
+        assert_eq!(bench.requests(), []);
+        bench.have(Bench::<MobHpdc07>::GLOBAL, run(2, 1));
+        bench.requests();
+        bench.serve(Bench::<MobHpdc07>::GLOBAL, 2);
+        assert!(!bench.announced().contains(&(Bench::<MobHpdc07>::TREE, 2)));
+    }
+
+    #[test]
+    fn local_peers_hear_of_every_piece_and_global_ones_of_what_is_in_their_share() {
+        let mut bench = bench(3, 8);
+        bench.say(Bench::<MobHpdc07>::GLOBAL, StrategyMessage::Desire { pieces: vec![run(0, 3)] });
+        bench.have(Bench::<MobHpdc07>::LOCAL, run(0, 2));
+        bench.have(Bench::<MobHpdc07>::OTHER_GLOBAL, run(2, 3));
+        bench.requests();
+        [1, 2, 3].into_iter().for_each(|piece| bench.serve_asked(piece));
+        let announced = bench.announced();
+        let to = |link: u32| announced.iter().filter(|(l, _)| *l == link).map(|(_, p)| *p).collect::<Vec<_>>();
+        assert_eq!(to(Bench::<MobHpdc07>::OTHER_LOCAL), [1, 2, 3]);
+        assert_eq!(to(Bench::<MobHpdc07>::GLOBAL), [1, 2], "3 is in somebody else's share");
+        bench.say(Bench::<MobHpdc07>::GLOBAL, StrategyMessage::Desire { pieces: vec![run(3, 1)] });
+        assert_eq!(bench.announced(), [(Bench::<MobHpdc07>::GLOBAL, 3)], "when the share has changed");
+    }
+
+    #[test]
+    fn nobody_imports_into_the_root_s_cluster() {
+        let mut bench = bench(1, 8);
+        assert_eq!(bench.last_desire(), []);
+        bench.have(Bench::<MobHpdc07>::GLOBAL, run(0, 8));
+        assert_eq!(bench.requests(), []);
+        bench.have(Bench::<MobHpdc07>::LOCAL, run(0, 8));
+        assert_eq!(bench.requests().len(), 5);
+    }
+
+    #[test]
+    fn a_share_follows_the_plan_and_settles_before_it_is_asked_for() {
+        let mut bench = Bench::<MobHpdc07>::unsettled(3, 8);
+        bench.have(Bench::<MobHpdc07>::GLOBAL, run(0, 8));
+        assert_eq!(bench.requests(), [], "others may be about to join");
+        bench.place(2, 1, 2);
+        assert_eq!(bench.last_desire(), [run(4, 4)], "the second half");
+        bench.pass(Duration::from_millis(200));
+        let mut asked: Vec<u32> = bench.requests().into_iter().map(|(_, piece)| piece).collect();
+        asked.sort_unstable();
+        assert_eq!(asked, [4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn who_gets_nothing_for_two_seconds_asks_everybody_and_fetches_from_everybody() {
+        let mut bench = bench(3, 8);
+        bench.have(Bench::<MobHpdc07>::GLOBAL, run(2, 1));
+        assert_eq!(bench.requests(), [(Bench::<MobHpdc07>::GLOBAL, 2)]);
+        bench.pass(Duration::from_millis(1_800));
+        assert_eq!(bench.help_asked(), [0; 0]);
+        bench.pass(Duration::from_millis(700));
+        assert_eq!(bench.help_asked().len(), Bench::<MobHpdc07>::LINKS.len());
+        bench.have(Bench::<MobHpdc07>::TREE, run(0, 3));
+        let mut asked = bench.requests();
+        asked.sort_unstable();
+        assert_eq!(asked.iter().map(|(_, piece)| *piece).collect::<Vec<_>>(), [0, 1, 2], "the silent one's too");
+        assert!(asked.iter().all(|(link, _)| *link == Bench::<MobHpdc07>::TREE), "{asked:?}");
+    }
+
+    #[test]
+    fn who_asks_for_help_is_told_of_everything() {
+        let mut bench = bench(3, 8);
+        bench.have(Bench::<MobHpdc07>::GLOBAL, run(2, 1));
+        bench.requests();
+        bench.serve_asked(2);
+        bench.announced();
+        let help = StrategyMessage::Interest { slots: SlotSet::all(), pieces: Vec::<Run>::new() };
+        bench.say(Bench::<MobHpdc07>::TREE, help);
+        assert_eq!(bench.announced(), [(Bench::<MobHpdc07>::TREE, 2)]);
+    }
+
+    #[test]
+    fn the_pieces_of_a_stream_are_dealt_out_in_turns() {
+        let mut bench = Bench::<MobHpdc07>::stream(3);
+        bench.know(7);
+        bench.have(Bench::<MobHpdc07>::GLOBAL, run(0, 7));
+        let mut asked: Vec<u32> = bench.requests().into_iter().map(|(_, piece)| piece).collect();
+        asked.sort_unstable();
+        assert_eq!(asked, [1, 4], "rank 1 of three");
+    }
+}

@@ -1,0 +1,421 @@
+//! `robber-tpds11`: Robber as it was published (den Burger and Kielmann, TPDS 22(2), 2011), with the details of its reference
+//! implementation. As `mob-hpdc07`, but a share is only what a node begins with. What is left of it that nobody was asked
+//! for is *gold*, wanted from local and global peers; all else that is missing is *silver*, wanted from local peers alone. A
+//! node without gold steals the first half of a local peer's.
+//!
+//! `docs/strategies/robber-tpds11.md` tells what is the authors' and what is ours.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::message::StrategyMessage;
+use super::plan::{Plan, PlanError, PlanInput};
+use super::published::links::Links;
+use super::published::{Exchange, PIECE_BYTES};
+use super::{Strategy, StrategyEvent, StrategyKind};
+use crate::content::have::{RUNS_PER_FRAME, Run, runs_of};
+use crate::fetch::swarm::Swarm;
+use crate::random::mix2;
+use crate::time::{Duration, Time};
+use crate::units::{LinkId, PieceIndex};
+
+/// The entry of the registry.
+pub const KIND: StrategyKind = StrategyKind {
+    name: "robber-tpds11",
+    summary: "Robber as published: MOB whose members steal half of what another one has left to import",
+    make: || Box::new(RobberTpds11::default()),
+    planner: Some(plan),
+    needs_network: false,
+    piece_size: Some(PIECE_BYTES),
+};
+
+/// Local peers that a node has at least, where there are so many.
+const LOCAL_PEERS_MIN: usize = 5;
+/// Global peers that a node has at least, where there are so many to choose from.
+const GLOBAL_PEERS_MIN: usize = 5;
+/// Links are drawn so often until all nodes hang together.
+const DRAWS: u64 = 10;
+/// How much is left is told again at most this often, unless it was nothing or has become nothing.
+const WORK_INTERVAL: Duration = Duration::from_millis(500);
+/// Whoever does not answer a thief within this is forgotten as a victim.
+const STEAL_PATIENCE: Duration = Duration::from_secs(1);
+
+/// The strategy's state at one node.
+#[derive(Default)]
+pub struct RobberTpds11 {
+    exchange: Exchange,
+    /// Local peers that have said that they found work, and how much of it was left.
+    workers: BTreeMap<LinkId, u32>,
+    /// Who was asked for work, and when.
+    stealing: Option<(LinkId, Time)>,
+    /// How much gold the local peers were told of, and when.
+    told: u32,
+    told_at: Time,
+}
+
+impl Strategy for RobberTpds11 {
+    fn handle(&mut self, event: StrategyEvent<'_>, swarm: &mut Swarm) {
+        self.exchange.handle(&event, swarm);
+        match event {
+            StrategyEvent::PeerUp(peer) if self.told > 0 && self.exchange.is_local(swarm, peer) => {
+                swarm.tell(peer, StrategyMessage::Work { left: self.told });
+            }
+            StrategyEvent::PeerDown(peer) => self.forget(peer),
+            // Whoever has become a peer by it has not been told.
+            StrategyEvent::AssignmentChanged => self.told = 0,
+            StrategyEvent::Message { peer, message } if self.exchange.is_local(swarm, peer) => {
+                self.message(swarm, peer, message);
+            }
+            StrategyEvent::Timeout => {
+                let late = |&(_, since): &(LinkId, Time)| swarm.now().since(since) >= STEAL_PATIENCE;
+                if let Some((victim, _)) = self.stealing.filter(late) {
+                    self.forget(victim);
+                }
+            }
+            _ => {}
+        }
+        self.look_for_work(swarm);
+        self.tell_work(swarm);
+    }
+
+    fn explain(&self, swarm: &Swarm, piece: PieceIndex) -> String {
+        let gold = self.exchange.unasked_count(swarm);
+        let (workers, stealing) = (&self.workers, self.stealing);
+        format!("{}; {gold} gold, workers {workers:?}, steals from {stealing:?}", self.exchange.explain(swarm, piece))
+    }
+
+    fn check_invariants(&self, swarm: &Swarm) {
+        self.exchange.check_invariants(swarm);
+        assert!(self.stealing.is_none() || !swarm.in_root_cluster(), "the root's cluster steals");
+    }
+}
+
+impl RobberTpds11 {
+    fn message(&mut self, swarm: &mut Swarm, peer: LinkId, message: &StrategyMessage) {
+        match message {
+            StrategyMessage::Work { left: 0 } => drop(self.workers.remove(&peer)),
+            StrategyMessage::Work { left } => drop(self.workers.insert(peer, *left)),
+            StrategyMessage::Steal { .. } => self.give(swarm, peer),
+            StrategyMessage::Grant { pieces } => self.take(swarm, peer, pieces),
+            _ => {}
+        }
+    }
+
+    fn forget(&mut self, peer: LinkId) {
+        self.workers.remove(&peer);
+        self.stealing = self.stealing.filter(|&(victim, _)| victim != peer);
+    }
+
+    /// Without gold, a node steals from a random local peer that has some, if there is anything left to ask for.
+    fn look_for_work(&mut self, swarm: &mut Swarm) {
+        let busy = self.stealing.is_some() || swarm.is_paused() || !self.exchange.imports();
+        if busy || !self.exchange.is_settled(swarm) || !swarm.has_unasked() || self.exchange.unasked_count(swarm) > 0 {
+            return;
+        }
+        if self.exchange.global_links(swarm).is_empty() {
+            return;
+        }
+        // Half of one piece is none.
+        let workers: Vec<LinkId> = self.workers.iter().filter(|(_, left)| **left > 1).map(|(&link, _)| link).collect();
+        if workers.is_empty() {
+            return;
+        }
+        let victim = workers[swarm.random.below(workers.len())];
+        self.stealing = Some((victim, swarm.now()));
+        // The thief's rate would matter to a victim that shares by it; here it gives half.
+        swarm.tell(victim, StrategyMessage::Steal { rate_bytes_per_s: 0, pieces_max: u32::MAX });
+    }
+
+    /// A local peer steals: it gets the first half of the gold. Not while it may be about to learn of its own new share, with
+    /// which it begins anew.
+    fn give(&mut self, swarm: &mut Swarm, thief: LinkId) {
+        let gold = if self.exchange.is_settled(swarm) { self.exchange.unasked(swarm) } else { Vec::new() };
+        let mut booty = runs_of(gold[..gold.len() / 2].iter().copied());
+        booty.truncate(RUNS_PER_FRAME);
+        booty.iter().flat_map(|run| run.pieces()).for_each(|piece| self.exchange.remove_work(piece));
+        let gave = !booty.is_empty();
+        swarm.tell(thief, StrategyMessage::Grant { pieces: booty });
+        if gave {
+            self.exchange.tell_desires(swarm);
+        }
+    }
+
+    /// A victim gives: its pieces are gold here.
+    fn take(&mut self, swarm: &mut Swarm, victim: LinkId, pieces: &[Run]) {
+        if self.stealing.is_none_or(|(asked, _)| asked != victim) {
+            return;
+        }
+        self.stealing = None;
+        if !self.exchange.imports() || pieces.is_empty() {
+            self.workers.remove(&victim);
+        } else if self.exchange.add_work(swarm, pieces) {
+            self.exchange.tell_desires(swarm);
+            // Before others hear of the gold and steal it.
+            self.exchange.fill_all(swarm);
+        }
+    }
+
+    /// Tells local peers how much gold is left here.
+    fn tell_work(&mut self, swarm: &mut Swarm) {
+        let left = if self.exchange.is_settled(swarm) { self.exchange.unasked_count(swarm) } else { 0 };
+        let turned = (left > 0) != (self.told > 0);
+        if !turned && (left == self.told || swarm.now().since(self.told_at) < WORK_INTERVAL) {
+            return;
+        }
+        (self.told, self.told_at) = (left, swarm.now());
+        for link in self.exchange.local_links(swarm) {
+            swarm.tell(link, StrategyMessage::Work { left });
+        }
+    }
+}
+
+fn plan(input: &PlanInput<'_>) -> Result<Plan, PlanError> {
+    let draws = (0..DRAWS).map(|draw| drawn(input, mix2(input.seed, draw)));
+    let mut last = None;
+    for links in draws {
+        if links.is_connected() {
+            return Ok(links.into_plan());
+        }
+        last = Some(links);
+    }
+    Ok(last.map(Links::into_plan).unwrap_or_default())
+}
+
+/// Each node, one after the other, takes peers until it has enough; whoever took it before counts.
+fn drawn<'a>(input: &PlanInput<'a>, seed: u64) -> Links<'a> {
+    let mut links = Links::new(input, seed);
+    let ranges = links.ranges();
+    for own in &ranges {
+        for position in own.clone() {
+            let local = links.drawn(position, own.clone());
+            join_until(&mut links, position, &local, LOCAL_PEERS_MIN, true);
+            let others = ranges.iter().filter(|range| *range != own && !range.is_empty());
+            let in_range = others.map(|other| proportional_ranks(position - own.start, own.len(), other));
+            let one_of_each = in_range.filter_map(|range| range.min_by_key(|&to| links.chance(position, to)));
+            let one_of_each: Vec<usize> = one_of_each.collect();
+            let global = links.drawn(position, one_of_each.into_iter());
+            join_until(&mut links, position, &global, GLOBAL_PEERS_MIN, false);
+        }
+    }
+    links
+}
+
+fn join_until(links: &mut Links<'_>, position: usize, candidates: &[usize], least: usize, local: bool) {
+    for &to in candidates {
+        if links.degree(position, local) >= least {
+            return;
+        }
+        links.join(position, to);
+    }
+}
+
+/// The positions of another cluster that lie where a rank lies in its own one of `size`: from floor(r s_y / s_x) up to
+/// ceil((r + 1) s_y / s_x).
+fn proportional_ranks(rank: usize, size: usize, other: &Range<usize>) -> Range<usize> {
+    let (first, end) = (rank * other.len() / size, ((rank + 1) * other.len()).div_ceil(size));
+    other.start + first..other.start + end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::strategy::plan::tests::plan as planned;
+    use crate::strategy::published::tests::{Bench, run};
+
+    const LOCAL: u32 = Bench::<RobberTpds11>::LOCAL;
+    const OTHER_LOCAL: u32 = Bench::<RobberTpds11>::OTHER_LOCAL;
+    const GLOBAL: u32 = Bench::<RobberTpds11>::GLOBAL;
+    const STEAL: StrategyMessage = StrategyMessage::Steal { rate_bytes_per_s: 0, pieces_max: u32::MAX };
+
+    fn bench(position: u32, pieces: u32) -> Bench<RobberTpds11> {
+        Bench::new(position, pieces)
+    }
+
+    fn grants(bench: &mut Bench<RobberTpds11>) -> Vec<Vec<Run>> {
+        let grant = |(_, message)| match message {
+            StrategyMessage::Grant { pieces } => Some(pieces),
+            _ => None,
+        };
+        bench.messages().into_iter().filter_map(grant).collect()
+    }
+
+    fn steals(bench: &mut Bench<RobberTpds11>) -> Vec<u32> {
+        bench.messages().into_iter().filter(|(_, message)| *message == STEAL).map(|(link, _)| link).collect()
+    }
+
+    /// A node whose whole share was asked for: the last three of nine pieces.
+    fn without_gold() -> Bench<RobberTpds11> {
+        let mut bench = bench(4, 9);
+        bench.have(GLOBAL, run(6, 3));
+        assert_eq!(bench.requests().len(), 3);
+        bench.messages();
+        bench
+    }
+
+    #[test]
+    fn global_peers_have_proportional_ranks() {
+        let ranks = |rank, size, other: usize| proportional_ranks(rank, size, &(10..10 + other));
+        assert_eq!([0, 1].map(|rank| ranks(rank, 2, 3)), [10..12, 11..13]);
+        assert_eq!([0, 1, 2].map(|rank| ranks(rank, 3, 2)), [10..11, 10..12, 11..12]);
+        assert_eq!((ranks(2, 4, 4), ranks(3, 4, 32)), (12..13, 34..42));
+        let plan = planned(plan, &[4, 32]);
+        for position in 4..36 {
+            assert_eq!(plan.peers[position].iter().filter(|&&to| to < 4).collect::<Vec<_>>(), [&((position - 4) / 8)]);
+        }
+    }
+
+    #[test]
+    fn every_node_has_five_local_peers_and_five_global_ones_and_all_hang_together() {
+        let sizes = [20; 8];
+        let plan = planned(plan, &sizes);
+        for (position, peers) in plan.peers.iter().enumerate() {
+            let local = peers.iter().filter(|&&to| to / 20 == position / 20).count();
+            assert!(local >= 5 && peers.len() - local >= 5, "{position}: {peers:?}");
+        }
+        // Whoever was taken by enough others takes none itself.
+        let ends: usize = plan.peers.iter().map(Vec::len).sum();
+        assert!(ends < 160 * 16, "{ends} ends of links");
+    }
+
+    #[test]
+    fn a_local_have_turns_gold_to_silver() {
+        // The share is 6..9 of nine.
+        let mut bench = bench(4, 9);
+        bench.have(LOCAL, run(6, 1));
+        assert_eq!(bench.requests(), [(LOCAL, 6)]);
+        bench.have(GLOBAL, run(0, 9));
+        let mut asked = bench.requests();
+        asked.sort_unstable();
+        assert_eq!(asked, [(GLOBAL, 7), (GLOBAL, 8)], "silver is not asked of global peers");
+    }
+
+    #[test]
+    fn half_of_what_nobody_was_asked_for_is_stolen_and_the_desire_is_told_again() {
+        // The share is 20..30 of thirty.
+        let mut bench = bench(4, 30);
+        assert_eq!(bench.last_desire(), [run(20, 10)]);
+        bench.have(GLOBAL, run(20, 1));
+        bench.requests();
+        bench.say(LOCAL, STEAL);
+        let said = bench.messages();
+        let granted = StrategyMessage::Grant { pieces: vec![run(21, 4)] };
+        assert!(said.contains(&(LOCAL, granted)), "the first half of nine: {said:?}");
+        let desire = StrategyMessage::Desire { pieces: vec![run(20, 1), run(25, 5)] };
+        assert!(said.contains(&(GLOBAL, desire)), "{said:?}");
+        bench.have(GLOBAL, run(21, 4));
+        assert_eq!(bench.requests(), [], "what was stolen is silver");
+    }
+
+    #[test]
+    fn the_last_piece_is_not_stolen() {
+        let mut bench = bench(4, 3);
+        bench.say(LOCAL, STEAL);
+        assert_eq!(grants(&mut bench), [Vec::<Run>::new()]);
+    }
+
+    #[test]
+    fn who_has_no_gold_steals_from_a_local_peer_that_has_found_work() {
+        let mut bench = without_gold();
+        bench.say(OTHER_LOCAL, StrategyMessage::Work { left: 4 });
+        assert_eq!(steals(&mut bench), [OTHER_LOCAL]);
+        bench.say(OTHER_LOCAL, StrategyMessage::Grant { pieces: vec![run(0, 2)] });
+        assert_eq!(bench.last_desire(), [run(0, 2), run(6, 3)], "the booty, and what is on its way");
+        bench.have(GLOBAL, run(0, 9));
+        let mut asked = bench.requests();
+        asked.sort_unstable();
+        assert_eq!(asked, [(GLOBAL, 0), (GLOBAL, 1)]);
+        assert_eq!(steals(&mut bench), [OTHER_LOCAL], "and again when that is asked for");
+        bench.say(OTHER_LOCAL, StrategyMessage::Grant { pieces: Vec::new() });
+        assert_eq!(steals(&mut bench), [0; 0], "nobody is known to have any");
+    }
+
+    #[test]
+    fn who_has_gold_does_not_steal_and_nobody_is_robbed_of_what_is_not_there() {
+        let mut bench = bench(4, 9);
+        bench.say(LOCAL, StrategyMessage::Work { left: 4 });
+        assert_eq!(steals(&mut bench), [0; 0]);
+        let mut bench = without_gold();
+        bench.say(LOCAL, StrategyMessage::Work { left: 1 });
+        assert_eq!(steals(&mut bench), [0; 0], "half of one is none");
+        bench.say(LOCAL, STEAL);
+        assert_eq!(grants(&mut bench), [Vec::<Run>::new()]);
+    }
+
+    #[test]
+    fn nobody_is_robbed_while_others_may_not_know_of_the_same_plan() {
+        let mut bench = bench(4, 30);
+        bench.place(2, 1, 2);
+        bench.messages();
+        bench.say(LOCAL, STEAL);
+        assert_eq!(grants(&mut bench), [Vec::<Run>::new()]);
+        bench.pass(Duration::from_millis(100));
+        let found = bench.messages().contains(&(LOCAL, StrategyMessage::Work { left: 15 }));
+        assert!(found, "then it says what there is");
+        bench.say(LOCAL, STEAL);
+        assert_eq!(grants(&mut bench), [vec![run(15, 7)]]);
+    }
+
+    #[test]
+    fn nobody_can_press_work_on_a_node() {
+        let mut bench = without_gold();
+        bench.say(LOCAL, StrategyMessage::Grant { pieces: vec![run(0, 2)] });
+        bench.have(GLOBAL, run(0, 2));
+        assert_eq!(bench.requests(), [], "it has not stolen");
+    }
+
+    #[test]
+    fn a_victim_that_does_not_answer_is_forgotten() {
+        let mut bench = without_gold();
+        bench.say(LOCAL, StrategyMessage::Work { left: 4 });
+        assert_eq!(steals(&mut bench), [LOCAL]);
+        bench.pass(STEAL_PATIENCE + WORK_INTERVAL);
+        assert_eq!(steals(&mut bench), [0; 0]);
+        bench.say(OTHER_LOCAL, StrategyMessage::Work { left: 4 });
+        assert_eq!(steals(&mut bench), [OTHER_LOCAL]);
+    }
+
+    #[test]
+    fn the_root_s_cluster_never_steals() {
+        let mut bench = bench(1, 9);
+        bench.say(LOCAL, StrategyMessage::Work { left: 4 });
+        bench.have(LOCAL, run(0, 1));
+        bench.pass(WORK_INTERVAL);
+        assert_eq!(steals(&mut bench), [0; 0]);
+    }
+
+    #[test]
+    fn local_peers_are_told_when_gold_is_found_and_when_it_is_gone_and_seldom_in_between() {
+        let work = |bench: &mut Bench<RobberTpds11>| {
+            let work = |(link, message)| match message {
+                StrategyMessage::Work { left } if link == LOCAL => Some(left),
+                _ => None,
+            };
+            bench.messages().into_iter().filter_map(work).collect::<Vec<_>>()
+        };
+        let mut bench = bench(4, 30);
+        assert_eq!(work(&mut bench), [10]);
+        bench.have(GLOBAL, run(20, 3));
+        assert_eq!(work(&mut bench), [0; 0]);
+        bench.pass(Duration::from_millis(390));
+        assert_eq!(work(&mut bench), [0; 0], "not half a second has passed");
+        bench.pass(Duration::from_millis(110));
+        assert_eq!(work(&mut bench), [7]);
+        bench.have(GLOBAL, run(20, 10));
+        (0..8).for_each(|_| {
+            bench.requests();
+            let next = bench.asked[0].1;
+            bench.serve_asked(next);
+        });
+        assert_eq!(work(&mut bench), [0], "all was asked for");
+    }
+
+    #[test]
+    fn at_most_five_requests_are_in_flight_to_a_peer() {
+        let mut bench = bench(4, 60);
+        bench.have(GLOBAL, run(0, 60));
+        bench.have(LOCAL, run(0, 40));
+        let asked = bench.requests();
+        let to = |link: u32| asked.iter().filter(|(l, _)| *l == link).count();
+        assert_eq!((to(GLOBAL), to(LOCAL)), (5, 5));
+    }
+}
