@@ -251,7 +251,7 @@ impl Exchange {
 impl Exchange {
     /// Whether a peer is to hear that this node has a piece.
     fn hears(&self, swarm: &Swarm, link: LinkId, piece: PieceIndex) -> bool {
-        // The paper's bitfield message: the root's peers are told once that it has everything.
+        // The paper's have-set message: the root's peers are told once that it has everything.
         let all = || swarm.standing.node == swarm.id.root || self.is_local(swarm, link);
         let wanted = || self.desires.get(&link).is_some_and(|desire| desire.contains(piece));
         self.listeners.contains(&link) || (self.linked.contains(&link) && (all() || wanted()))

@@ -253,7 +253,7 @@ mod tests {
         let mut others = candidates(&[5, 5, 5, 5, 6, 7, 8, 9]);
         others.remove(1);
         let optimistic = choker.optimistic;
-        let best = (5..=8).map(LinkId).filter(|&link| Some(link) != optimistic).next_back().expect("three are left");
+        let best = (5..=8).map(LinkId).rfind(|&link| Some(link) != optimistic).expect("three are left");
         let changes = choker.review(at(5), &others, &mut random);
         assert_eq!((changes.choked, changes.unchoked), (vec![LinkId(2)], vec![best]));
         assert_eq!(choker.optimistic, optimistic);
