@@ -47,6 +47,7 @@ fn every_topology_can_be_read_and_has_its_optimum() {
     let expected = [
         ("bordeaux-2", 25_000_000),
         ("bordeaux-3", 25_000_000),
+        ("bordeaux-gigabit", 125_000_000),
         ("das2", 10_000_000),
         ("hosts", 1_250_000_000),
         ("m2", 10_000_000),
@@ -62,7 +63,9 @@ fn every_topology_can_be_read_and_has_its_optimum() {
 
 #[test]
 fn every_experiment_can_be_read_and_has_runs_of_about_a_minute() {
-    for path in files("experiments").into_iter().filter(|path| !is_striping(path).unwrap()) {
+    // Sizes from one message on, for the simulator.
+    let of_sizes = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == "bordeaux-64");
+    for path in files("experiments").into_iter().filter(|path| !is_striping(path).unwrap() && !of_sizes(path)) {
         let experiment = Experiment::load_without_rivals(&path).unwrap_or_else(|error| panic!("{error}"));
         let (runs, quick) = (experiment.runs(false), experiment.runs(true));
         let seconds = |runs: &[Planned]| runs.iter().map(|run| run.ideal_seconds).sum::<f64>();
