@@ -57,6 +57,8 @@ pub struct Attempt {
 /// What became of a node.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct NodeOutcome {
+    /// When its broadcast began, by the wall clock in seconds, if it says so.
+    pub started_at: Option<f64>,
     /// When it had everything, in seconds after the start.
     pub complete_s: Option<f64>,
     /// The cluster in which it found itself, if it says so.
@@ -209,6 +211,10 @@ impl Session {
                 && run.scenario.topology.clusters().len() > 1
             {
                 return Err(LabError::Usage(format!("{} works inside one cluster only", rival.name)));
+            }
+            if run.gather && !run.scenario.changes.is_empty() {
+                let remedy = "leave gather away, or run it in the simulator";
+                return Err(LabError::Usage(format!("links change from the start of the sender on: {remedy}")));
             }
         }
         let version = output_of(Command::new(&self.mobcast).arg("version")).unwrap_or_default();

@@ -15,6 +15,10 @@ use crate::world::{Due, Settings, World};
 
 /// Virtual time without a stored piece after which a run that is not over counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
+/// Virtual time for which a group that gathers is left alone once all are members: links are made, plans carried out.
+const REST: Duration = Duration::from_secs(5);
+/// Virtual time after which a run begins with those that are there.
+const GATHERED_AT_LAST: Duration = Duration::from_secs(600);
 
 /// What happens besides the transfer.
 #[derive(Clone, Debug)]
@@ -38,6 +42,8 @@ pub struct Experiment {
     pub piece_size: Option<u32>,
     /// Whether nodes are started with the name of their cluster, or have to find it.
     pub named_clusters: bool,
+    /// Whether the clock starts when all nodes are members and links are made, instead of with the first node.
+    pub gather: bool,
     /// What else happens, and when.
     pub steps: Vec<(Time, Step)>,
     /// How the network is simulated.
@@ -55,6 +61,8 @@ pub struct Experiment {
 /// What came out.
 #[derive(Clone, Debug)]
 pub struct Outcome {
+    /// When the clock started. All other times are counted from there.
+    pub began: Time,
     /// When each node was complete, by its number; none for those that were not.
     pub complete: Vec<Option<Time>>,
     /// Nodes that were stopped.
@@ -91,6 +99,7 @@ impl Experiment {
             object_bytes,
             piece_size: None,
             named_clusters: true,
+            gather: false,
             steps: Vec::new(),
             network: NetworkSettings { report_drained: true, ..NetworkSettings::default() },
             settings: Settings { seed, ..Settings::default() },
@@ -108,7 +117,7 @@ impl Experiment {
     /// Runs it, and shows the world to `watch` after each step.
     pub fn run_watched(&self, mut watch: impl FnMut(&World, BroadcastId)) -> Outcome {
         let mut run = Run::start(self);
-        while run.world.network.now() < self.deadline && !run.is_over() {
+        while run.now() < self.deadline && !run.is_over() {
             match run.world.step() {
                 None => break,
                 Some(Some(step)) => run.take_step(step),
@@ -143,6 +152,7 @@ impl Experiment {
 struct Run<'a> {
     experiment: &'a Experiment,
     world: World,
+    began: Time,
     broadcast: BroadcastId,
     steps: Vec<(Time, Step)>,
     steps_left: usize,
@@ -166,14 +176,28 @@ impl<'a> Run<'a> {
                 world.start_machine(cluster, name(cluster));
             }
         }
+        if experiment.gather {
+            gather(&mut world);
+        }
+        let began = world.network.now();
         let changes = experiment.scenario.changes.iter().map(|c| (Time(c.at_ns), Step::Change(*c)));
         let steps: Vec<(Time, Step)> = experiment.steps.iter().cloned().chain(changes).collect();
         for (i, (at, _)) in steps.iter().enumerate() {
-            world.network.schedule(*at, Due::Step(i));
+            world.network.schedule(began + at.since(Time::ZERO), Due::Step(i));
         }
         let broadcast = world.broadcast(NodeIndex(0), experiment.descriptor(), None);
         let steps_left = steps.iter().filter(|(_, step)| matches!(step, Step::Join(_))).count();
-        Run { experiment, world, broadcast, steps, steps_left, stopped: Vec::new(), checked_at: 0, over: false }
+        let stopped = Vec::new();
+        Run { experiment, world, began, broadcast, steps, steps_left, stopped, checked_at: 0, over: false }
+    }
+
+    /// The time on the run's clock.
+    fn now(&self) -> Time {
+        self.on_clock(self.world.network.now())
+    }
+
+    fn on_clock(&self, at: Time) -> Time {
+        Time::ZERO + at.since(self.began)
     }
 
     fn take_step(&mut self, index: usize) {
@@ -212,7 +236,7 @@ impl<'a> Run<'a> {
     }
 
     fn is_stuck(&self) -> bool {
-        self.world.network.now().since(self.world.last_progress()) > STUCK_AFTER
+        self.world.network.now().since(self.world.last_progress().max(self.began)) > STUCK_AFTER
     }
 
     /// How far a node is, and what it has in mind for the first piece that it lacks.
@@ -226,13 +250,14 @@ impl<'a> Run<'a> {
     }
 
     fn outcome(mut self) -> Outcome {
+        let end = self.now();
         let topology = &self.experiment.scenario.topology;
         let network = &mut self.world.network;
         let row = |from| topology.indices().map(|to| network.wan_packets(from, to)).collect();
         let wan_packets = topology.indices().map(row).collect();
         let world = &self.world;
         let complete: Vec<Option<Time>> =
-            world.machines.iter().map(|m| m.seen.complete.get(&self.broadcast).copied()).collect();
+            world.machines.iter().map(|m| Some(self.on_clock(*m.seen.complete.get(&self.broadcast)?))).collect();
         let failed = world.machines.iter().filter_map(|m| m.seen.failed.get(&self.broadcast).cloned()).collect();
         let (mut wan, mut lan) = ([0u64; 2], [0u64; 2]);
         let mut wan_copies = Vec::new();
@@ -251,10 +276,11 @@ impl<'a> Run<'a> {
             let missing = (0..complete.len())
                 .filter(|&i| complete[i].is_none() && world.network.is_running(NodeIndex(i as u32)))
                 .map(|i| format!("node {i}: {}", self.explain(i)));
-            format!("at {:?}: {}", world.network.now(), missing.take(5).collect::<Vec<_>>().join("; "))
+            format!("at {:?}: {}", end, missing.take(5).collect::<Vec<_>>().join("; "))
         });
         let row = |from| topology.indices().map(|to| world.network.pair_traffic(from, to)).collect();
         Outcome {
+            began: self.began,
             traffic: topology.indices().map(row).collect(),
             wan_packets,
             node_traffic: (0..complete.len()).map(|i| world.network.node_traffic(NodeIndex(i as u32))).collect(),
@@ -267,7 +293,24 @@ impl<'a> Run<'a> {
             steps: world.steps(),
             stuck,
             failed,
-            end: world.network.now(),
+            end,
+        }
+    }
+}
+
+/// Lets all machines become members, and rest.
+fn gather(world: &mut World) {
+    let mut whole_since = None;
+    loop {
+        let now = world.network.now();
+        if world.machines.iter().all(|machine| machine.node.assignment().is_some()) {
+            let since = *whole_since.get_or_insert(now);
+            if now.since(since) > REST {
+                return;
+            }
+        }
+        if now > Time::ZERO + GATHERED_AT_LAST || world.step().is_none() {
+            return;
         }
     }
 }

@@ -101,7 +101,7 @@ pub fn check(planned: &Planned) -> Result<(), RunError> {
     }
 }
 
-/// Runs it: the first node of the first cluster sends, and everybody starts at time zero.
+/// Runs it: the first node of the first cluster sends, and everybody starts at time zero, or has gathered before.
 ///
 /// # Errors
 /// If it is another program, or a strategy that is not there.
@@ -128,6 +128,7 @@ pub fn simulate_traced<W: Write>(
     experiment.strategy.clone_from(&planned.case.strategy);
     experiment.piece_size = planned.piece_size;
     experiment.named_clusters = planned.named_clusters;
+    experiment.gather = planned.gather;
     experiment.settings.check_every = CHECK_EVERY;
     experiment.deadline = Time((planned.timeout_s * 1e9) as u64);
     let chunk = u64::from(experiment.settings.chunk_bytes_max);
@@ -194,7 +195,7 @@ fn record(planned: &Planned, model: Model, outcome: &Outcome, imports: &Imports)
         optimum_upper_mb_per_s: in_mb(planned.optimum.payload_bytes_per_s_upper),
         fraction: if optimum > 0.0 { throughput / optimum } else { 0.0 },
         binding: planned.optimum.binding.describe(topology),
-        phases: end.map(|end| imports.phases(end, &outcome.complete)).unwrap_or_default(),
+        phases: end.map(|end| imports.phases(outcome.began, end, &outcome.complete)).unwrap_or_default(),
         wan_copies: wan_copies(topology, outcome),
         wan: wan(topology, outcome),
         nodes: nodes(topology, outcome),

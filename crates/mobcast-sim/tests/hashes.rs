@@ -15,7 +15,7 @@ use mobcast_topology::{Scenario, preset};
 const MODELS: [Model; 4] = [Model::Fluid, PACKET, PACKET_BBR, PACKET_RENO];
 
 fn hash(strategy: &str, model: Model, seed: u64) -> u64 {
-    let mut experiment = Experiment::new(Scenario::steady(preset::m2_fast(4)), 20_000_000, seed);
+    let mut experiment = Experiment::new(Scenario::steady(preset::m2_fast(4)), 6_000_000, seed);
     experiment.strategy = strategy.to_owned();
     experiment.network.model = model;
     let outcome = experiment.run();

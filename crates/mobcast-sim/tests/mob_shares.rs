@@ -6,7 +6,7 @@ use mobcast_sim::experiment::{Experiment, Outcome, Step};
 use mobcast_sim::network::{Network, NodeIndex, Settings as NetworkSettings};
 use mobcast_sim::world::mischief::Mischief;
 use mobcast_sim::world::{Settings, World};
-use mobcast_topology::{Cluster, ClusterIndex, Scenario, Topology, WanLink, optimum};
+use mobcast_topology::{Cluster, ClusterIndex, Scenario, Topology, WanLink, WanNic, optimum};
 
 mod support;
 
@@ -99,4 +99,35 @@ fn who_says_that_it_holds_everything_stops_imports_for_a_while_and_not_longer() 
         world.step().expect("timers never end");
     }
     println!("complete at {:?}", world.network.now());
+}
+
+/// Four nodes and four, with slow cards towards the other cluster, of which so many of the second cluster join after the first of each, then so
+/// many of the root's, and so on. The part of what four cards carry that is used.
+fn card_for_each(order: [u32; 4]) -> f64 {
+    let mut topology = Topology::new();
+    let card = Some(WanNic { out_bytes_per_s: Some(1_250 * KB), in_bytes_per_s: Some(1_250 * KB) });
+    for (name, nodes) in [("A", 1), ("B", 1)] {
+        let cluster = topology.add_cluster(Cluster::new(name, nodes).with_nic(25_000 * KB)).expect("names are unique");
+        topology.cluster_mut(cluster).expect("it was just added").wan_nic = card;
+    }
+    let link = WanLink::new(100_000 * KB, 1_000_000);
+    topology.link_both(ClusterIndex(0), ClusterIndex(1), link).expect("both clusters exist");
+    let mut experiment = Experiment::new(Scenario::steady(topology), 20_000 * KB, 1);
+    let joins = order.iter().enumerate().flat_map(|(cluster, &nodes)| std::iter::repeat_n(cluster % 2, nodes as usize));
+    for (i, cluster) in joins.enumerate() {
+        experiment.steps.push((Time(2_000_000 * (i as u64 + 1)), Step::Join(ClusterIndex(1 - cluster as u32))));
+    }
+    let outcome = experiment.run();
+    assert_eq!(outcome.stuck, None);
+    // Four cards out of the root's cluster.
+    outcome.throughput_bytes_per_s(20_000 * KB) / (5_000 * KB) as f64
+}
+
+#[test]
+fn in_whatever_order_nodes_join_each_has_a_card_of_the_other_cluster_to_itself() {
+    for order in [[3, 3, 0, 0], [0, 3, 3, 0], [2, 2, 1, 1], [1, 2, 2, 1], [1, 1, 2, 2]] {
+        let part = card_for_each(order);
+        println!("{order:?}: {part:.3}");
+        assert!(part > 0.92, "{order:?}: {part:.3} of what four cards carry");
+    }
 }

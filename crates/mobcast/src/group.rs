@@ -14,6 +14,7 @@ use mobcast_proto::group::ticket::Ticket;
 use mobcast_proto::limits::{PIECE_SIZE_MAX, PIECE_SIZE_MIN, PIECES_MAX};
 use mobcast_proto::strategy::Registry;
 use mobcast_proto::strategy::overlay::Overlays;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::timeout;
 
@@ -25,6 +26,10 @@ use crate::{Broadcast, BroadcastOptions, Error, EventStream, GroupOptions, Offer
 /// Piece size of objects that travel in one frame, bytes: such an object must not have two pieces.
 const WHOLE_PIECE_SIZE: u32 = 64 << 10;
 const _: () = assert!(WHOLE_BYTES_MAX <= WHOLE_PIECE_SIZE as u64);
+
+/// What nodes take to make their links once they are members, with room to spare: a link between continents needs three round
+/// trips.
+const LINKING: Duration = Duration::from_secs(1);
 
 /// Who this node is in its group.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -136,6 +141,18 @@ impl Group {
     pub fn members(&self) -> Vec<NodeInfo> {
         let members = self.inner.state.members().into_iter();
         members.filter(|member| !member.lost).map(|member| member.info).collect()
+    }
+
+    /// Waits until this many other nodes are members and have had time to make their links. Only at the coordinator.
+    pub async fn gather(&self, members: usize) -> Result<(), Error> {
+        let mut events = self.inner.state.subscribe();
+        while self.members().len() < members {
+            if let Err(RecvError::Closed) = events.recv().await {
+                return Err(Error::Left);
+            }
+        }
+        tokio::time::sleep(LINKING).await;
+        Ok(())
     }
 
     /// What happens in the group, from here on.

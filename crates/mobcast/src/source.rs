@@ -5,6 +5,10 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use mobcast_net::store::StoreError;
+
+use crate::Error;
+
 /// What is broadcast.
 pub struct Source(pub(crate) SourceKind);
 
@@ -35,6 +39,20 @@ impl Source {
     /// `length` bytes generated from `seed`: for benchmarks and demonstrations.
     pub fn synthetic(length: u64, seed: u64) -> Source {
         Source(SourceKind::Synthetic { length, seed })
+    }
+
+    /// Whether there is anything at its path: to be known before others are made to wait for it.
+    ///
+    /// # Errors
+    /// If there is not, or it cannot be looked at.
+    pub fn check(&self) -> Result<(), Error> {
+        match &self.0 {
+            SourceKind::Path(path) => {
+                std::fs::metadata(path).map_err(|error| StoreError::io("read", path, error))?;
+                Ok(())
+            }
+            SourceKind::Bytes(_) | SourceKind::Reader(_) | SourceKind::Synthetic { .. } => Ok(()),
+        }
     }
 }
 

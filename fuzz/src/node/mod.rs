@@ -153,6 +153,7 @@ fn assignment() -> Assignment {
         successors: vec![peer(MEMBER.0), peer(2)],
         plans: Vec::new(),
         plan_peers: Vec::new(),
+        counterparts: Vec::new(),
     }
 }
 

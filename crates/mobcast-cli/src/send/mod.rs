@@ -6,14 +6,16 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{BoolishValueParser, PossibleValuesParser};
 use mobcast::{
     Broadcast, BroadcastOptions, DEFAULT_PORT, EventStream, Gauge, Group, GroupEvent, Progress, STRATEGIES, Source,
 };
 use serde_json::json;
+use tokio::time::timeout;
 
 use crate::args::{NodeArgs, OutputArgs, piece_size, positive_time};
 use crate::failure::{Failure, Outcome, Status};
@@ -34,7 +36,7 @@ const RELEASE_MAX: Duration = Duration::from_millis(500);
 /// Send a file, directory or stream to everybody who has the ticket
 ///
 /// Prints a ticket; on each receiver, run: mobcast recv TICKET. The transfer starts with the first receiver and takes
-/// later ones in.
+/// later ones in; with --gather it starts when all are there.
 ///
 /// With --receivers N it exits 0 when N receivers have verified everything, and 4, naming them, when receivers are lost
 /// and none replaces them within --wait. Without, it serves until it is interrupted, and exits 0 if somebody joined and
@@ -61,6 +63,11 @@ pub struct SendArgs {
     /// What the network between the clusters is like, for strategies that plan for it: a topology file
     #[arg(long, value_name = "FILE", env = "MOBCAST_GAUGE", hide_env_values = true)]
     gauge: Option<PathBuf>,
+
+    /// Wait with the transfer until all --receivers have joined, for --wait at most
+    #[arg(long, requires = "receivers", env = "MOBCAST_GATHER", hide_env_values = true,
+        value_parser = BoolishValueParser::new())]
+    gather: bool,
 
     /// Unit of exchange and verification: a power of two from 16KiB to 16MiB
     /// [default: chosen from the sizes of object and group]
@@ -100,25 +107,59 @@ pub async fn run(args: SendArgs) -> Outcome {
     options.strategies = vec![args.strategy.clone()];
     options.gauge = args.gauge.as_deref().map(Gauge::read).transpose()?;
     let group = Group::create(options).await?;
+    let outcome = send(&args, &group, source, &mut screen, &mut interrupt).await;
+    leave(group).await;
+    outcome
+}
+
+async fn send(
+    args: &SendArgs,
+    group: &Group,
+    source: Source,
+    screen: &mut Screen,
+    interrupt: &mut Interrupt,
+) -> Outcome {
+    if args.gather {
+        source.check()?;
+        hand_out(group, args, screen)?;
+        gather(args, group, screen, interrupt).await?;
+    }
     let events = group.events();
     // A directory is scanned here, which may take a while.
     let broadcast = tokio::select! {
-        broadcast = group.broadcast(source, args.broadcast_options()) => broadcast.map_err(Failure::from),
-        () = interrupt.wait() => Err(Failure::interrupted()),
+        broadcast = group.broadcast(source, args.broadcast_options()) => broadcast?,
+        () = interrupt.wait() => return Err(Failure::interrupted()),
     };
-    let outcome = match broadcast {
-        Ok(broadcast) => {
-            let ticket = group.ticket().expect("the founder has the ticket");
-            tell_port(ticket, &args, &mut screen);
-            match hand_out(ticket, &args) {
-                Ok(()) => Sending::new(&args, broadcast, &mut screen).run(events, &mut interrupt).await,
-                Err(failure) => Err(failure),
+    if !args.gather {
+        hand_out(group, args, screen)?;
+    }
+    Sending::new(args, broadcast, screen).run(events, interrupt).await
+}
+
+/// Waits until all receivers have joined.
+async fn gather(args: &SendArgs, group: &Group, screen: &mut Screen, interrupt: &mut Interrupt) -> Outcome {
+    let wanted = args.receivers.unwrap_or(0);
+    screen.say(&format!("the transfer starts when {wanted} receivers have joined"));
+    let mut events = group.events();
+    let gathered = timeout(args.wait.unwrap_or(Duration::MAX), group.gather(wanted as usize));
+    let mut gathered = pin!(gathered);
+    loop {
+        tokio::select! {
+            all = &mut gathered => {
+                let all = all.map_err(|_| {
+                    let (joined, wait) = (group.members().len(), args.wait.unwrap_or_default());
+                    let remedy = "give it longer, start the others, or leave --gather away";
+                    Failure::new(
+                        Status::Incomplete,
+                        format_args!("{joined} of {wanted} receivers joined within {} s; {remedy}", wait.as_secs_f64()),
+                    )
+                });
+                return Ok(all??);
             }
+            Some(event) = events.next() => describe(&event).into_iter().for_each(|words| screen.say(&words)),
+            () = interrupt.wait() => return Err(Failure::interrupted()),
         }
-        Err(failure) => Err(failure),
-    };
-    leave(group).await;
-    outcome
+    }
 }
 
 impl SendArgs {
@@ -162,7 +203,9 @@ fn tell_port(ticket: &mobcast::Ticket, args: &SendArgs, screen: &mut Screen) {
 }
 
 /// Gives the ticket to the person or the file. With `--json`, standard output is kept for the report.
-fn hand_out(ticket: &mobcast::Ticket, args: &SendArgs) -> Outcome {
+fn hand_out(group: &Group, args: &SendArgs, screen: &mut Screen) -> Outcome {
+    let ticket = group.ticket().expect("the founder has the ticket");
+    tell_port(ticket, args, screen);
     if let Some(path) = &args.ticket_file {
         ticket::write_file(path, ticket)?;
     }
@@ -194,7 +237,7 @@ impl<'a> Sending<'a> {
     async fn run(mut self, events: EventStream, interrupt: &mut Interrupt) -> Outcome {
         let outcome = self.serve(events, interrupt).await;
         if outcome.is_ok() {
-            let _ = tokio::time::timeout(RELEASE_MAX, self.broadcast.released()).await;
+            let _ = timeout(RELEASE_MAX, self.broadcast.released()).await;
         }
         conclude(&self.broadcast, self.args.output, self.screen).await?;
         outcome

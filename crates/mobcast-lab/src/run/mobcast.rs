@@ -58,6 +58,9 @@ pub async fn run(
     let started_at = unix_seconds();
     pids.push(run.start(0, &run.send(strategy, pids.len()))?);
     let left = run.listen(&mut hearing, &mut attempt, started_at).await;
+    if planned.gather {
+        attempt.start_later(started_at);
+    }
     if left > 0 {
         attempt.failed(format!("{left} programs were not done after {} s", planned.timeout_s));
         pids.iter().for_each(|pid| process::signal(*pid, Signal::KILL));
@@ -85,6 +88,7 @@ impl Run<'_> {
         if self.planned.named_clusters {
             words.extend(["--gauge".to_owned(), self.gauge.display().to_string()]);
         }
+        words.extend(self.planned.gather.then(|| "--gather".to_owned()));
         words.extend(piece_size.iter().flat_map(|bytes| ["--piece-size".to_owned(), bytes.to_string()]));
         words
     }
@@ -142,6 +146,19 @@ impl Run<'_> {
     }
 }
 
+impl Attempt {
+    /// The clock starts when the root began to offer the object, not when it was started at `started_at`.
+    fn start_later(&mut self, started_at: f64) {
+        let Some(began) = self.nodes[0].started_at else {
+            return self.failed("the sender did not say when it began".into());
+        };
+        self.started_s = began - started_at;
+        for complete_s in self.nodes.iter_mut().filter_map(|node| node.complete_s.as_mut()) {
+            *complete_s -= self.started_s;
+        }
+    }
+}
+
 /// Takes a node's own report, if the line is one. The sender prints its ticket, too.
 fn take_report(nodes: &mut [NodeOutcome], node: usize, line: &str, started_at: f64) {
     let Ok(report) = serde_json::from_str::<Value>(line) else { return };
@@ -155,6 +172,7 @@ fn take_report(nodes: &mut [NodeOutcome], node: usize, line: &str, started_at: f
     outcome.bytes_in_wan = number(&own["bytes_in_wan"]);
     outcome.bytes_in_lan = number(&own["bytes_in_lan"]);
     outcome.overhead_in_wan = number(&own["wire_in_wan"]).saturating_sub(outcome.bytes_in_wan);
+    outcome.started_at = report["started_at"].as_f64();
     if own["verified"] == Value::Bool(true) || node == 0 {
         outcome.complete_s = report["complete_at"].as_f64().map(|at| at - started_at);
     }
@@ -175,5 +193,17 @@ mod tests {
         let outcome = &nodes[1];
         assert_eq!((outcome.complete_s, outcome.cluster.as_str()), (Some(2.5), "B"));
         assert_eq!((outcome.bytes_in_wan, outcome.overhead_in_wan, outcome.bytes_in_lan), (100, 3, 20));
+    }
+
+    #[test]
+    fn a_group_that_gathers_is_not_timed_before_it_has() {
+        let begun = NodeOutcome { started_at: Some(12.0), complete_s: Some(3.0), ..NodeOutcome::default() };
+        let other = NodeOutcome { complete_s: Some(3.5), ..NodeOutcome::default() };
+        let mut attempt = Attempt { nodes: vec![begun, other], begun_ns: 0, started_s: 0.0, failure: None };
+        attempt.start_later(10.0);
+        assert_eq!((attempt.started_s, attempt.nodes[1].complete_s), (2.0, Some(1.5)));
+        attempt.nodes[0].started_at = None;
+        attempt.start_later(10.0);
+        assert_eq!(attempt.failure.as_deref(), Some("the sender did not say when it began"));
     }
 }

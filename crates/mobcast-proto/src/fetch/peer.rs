@@ -35,6 +35,8 @@ pub struct Standing {
     pub clusters: Vec<ClusterId>,
     /// The node's rank in its cluster.
     pub rank: u32,
+    /// Peers in other clusters that the node exchanges with first.
+    pub counterparts: BTreeSet<NodeId>,
     /// The node's share.
     pub slots: SlotSet,
     /// The node's place in the plan of the broadcast's strategy, if that has one and the group was founded for it.

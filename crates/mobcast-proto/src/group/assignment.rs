@@ -49,6 +49,8 @@ pub struct Assignment {
     pub local_peers: Vec<PeerAddress>,
     /// Peers in other clusters that it connects to.
     pub global_peers: Vec<PeerAddress>,
+    /// Peers in other clusters, among all that it is linked to, that it exchanges with first; empty until that is settled.
+    pub counterparts: Vec<NodeId>,
     /// Its share: the slots whose pieces it imports into its cluster.
     pub slots: SlotSet,
     /// Who takes over when the coordinator goes, in this order.
@@ -122,6 +124,9 @@ impl Assignment {
         w.option(self.parent.as_ref(), |w, parent| parent.write(w));
         peers(w, &self.local_peers);
         peers(w, &self.global_peers);
+        w.list(&self.counterparts, |w, &node| {
+            w.node(node);
+        });
         self.slots.write(w);
         peers(w, &self.successors);
         w.list(&self.plans, |w, plan| plan.write(w));
@@ -149,6 +154,7 @@ impl Assignment {
             parent: r.option(PeerAddress::read)?,
             local_peers: r.list("local peers", LOCAL_PEERS_MAX, PeerAddress::read)?,
             global_peers: r.list("global peers", GLOBAL_PEERS_MAX, PeerAddress::read)?,
+            counterparts: r.list("counterparts", GLOBAL_PEERS_MAX, Reader::node)?,
             slots: SlotSet::read(r)?,
             successors: r.list("successors", SUCCESSORS, PeerAddress::read)?,
             plans: r.list("plans", PLANS_MAX, PlanPlace::read)?,
@@ -199,6 +205,7 @@ pub(crate) mod tests {
             parent: Some(peer(1, "10.0.0.1:7777")),
             local_peers: vec![peer(3, "[fd00::3]:1"), peer(5, "10.0.0.5:2")],
             global_peers: vec![peer(2, "10.0.0.2:3")],
+            counterparts: vec![NodeId(2)],
             slots: SlotSet::all().take(256),
             successors: vec![],
             plans: vec![crate::group::place::tests::place()],

@@ -525,6 +525,10 @@ impl Coordinator {
                 self.changed.insert(node);
             }
         }
+        if self.plans.overlays().mesh {
+            let members: Vec<&[NodeId]> = self.clusters.values().map(|cluster| &*cluster.members).collect();
+            self.changed.extend(self.graph.pair_clusters(&members));
+        }
     }
 
     fn publish(&mut self) {
@@ -564,6 +568,7 @@ impl Coordinator {
             parent: self.graph.parent(node).map(|parent| self.address(parent)),
             local_peers: peers(self.graph.told_local(node)),
             global_peers: peers(self.graph.told_global(node)),
+            counterparts: self.graph.counterparts(node),
             slots: member.slots.clone(),
             successors: peers(self.named.clone()),
             plans: self.plans.places_of(node),

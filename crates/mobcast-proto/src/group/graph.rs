@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::group::pairing::spread;
 use crate::limits::{
     COORDINATOR_CHILDREN_MAX, GLOBAL_PEERS_MAX, GLOBAL_PEERS_TOLD, LOCAL_MESH_MAX, LOCAL_PEERS_MAX, LOCAL_PEERS_TOLD,
     TREE_CHILDREN_MAX,
@@ -42,6 +43,8 @@ pub struct Graph {
     shunned: BTreeSet<NodeId>,
     /// For each ordered pair of clusters, where the search for the next peer starts.
     cursors: BTreeMap<(ClusterId, ClusterId), usize>,
+    /// Who exchanges with whom of another cluster first: the node of the larger cluster, then that of the smaller one.
+    pairs: BTreeSet<(NodeId, NodeId)>,
     /// Who has dialled whom in vain: a firewall lets nobody in, or nobody from there.
     in_vain: BTreeSet<(NodeId, NodeId)>,
 }
@@ -50,7 +53,8 @@ impl Graph {
     /// No links yet. `top` will be the top of the control tree.
     pub fn new(top: NodeId) -> Graph {
         let (estranged, shunned) = (BTreeSet::new(), BTreeSet::new());
-        Graph { top, vertices: BTreeMap::new(), estranged, shunned, cursors: BTreeMap::new(), in_vain: BTreeSet::new() }
+        let (cursors, pairs, in_vain) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        Graph { top, vertices: BTreeMap::new(), estranged, shunned, cursors, pairs, in_vain }
     }
 
     /// Nodes in it.
@@ -88,6 +92,7 @@ impl Graph {
         self.detach(node);
         let Some(vertex) = self.vertices.remove(&node) else { return Vec::new() };
         self.in_vain.retain(|&(from, to)| from != node && to != node);
+        self.pairs.retain(|&(a, b)| a != node && b != node);
         for child in vertex.children {
             self.vertex_mut(child).parent = None;
         }
@@ -302,6 +307,63 @@ impl Graph {
             }
         }
         gained
+    }
+
+    /// Peers in other clusters that `node` exchanges with first.
+    pub fn counterparts(&self, node: NodeId) -> Vec<NodeId> {
+        let of = |&(a, b): &(NodeId, NodeId)| if a == node { Some(b) } else { (b == node).then_some(a) };
+        self.pairs.iter().filter_map(of).filter(|&peer| self.are_linked(node, peer)).collect()
+    }
+
+    /// Spreads the nodes of each two clusters over each other ([`crate::group::pairing`]), with new links where that needs them.
+    /// Returns those whose counterparts have changed.
+    pub fn pair_clusters(&mut self, clusters: &[&[NodeId]]) -> BTreeSet<NodeId> {
+        let mut pairs: BTreeSet<(NodeId, NodeId)> = BTreeSet::new();
+        if clusters.len() <= GLOBAL_PEERS_TOLD + 1 {
+            let before: BTreeMap<NodeId, Vec<NodeId>> = self.pairs.iter().fold(BTreeMap::new(), |mut all, &(a, b)| {
+                all.entry(a).or_insert_with(Vec::new).push(b);
+                all
+            });
+            for (i, &one) in clusters.iter().enumerate() {
+                for &other in &clusters[i + 1..] {
+                    let (many, few) = if one.len() >= other.len() { (one, other) } else { (other, one) };
+                    pairs.extend(self.spread(many, few, &before));
+                }
+            }
+        }
+        let changed = pairs.symmetric_difference(&self.pairs).flat_map(|&(a, b)| [a, b]).collect();
+        self.pairs = pairs;
+        changed
+    }
+
+    fn spread(
+        &mut self,
+        many: &[NodeId],
+        few: &[NodeId],
+        before: &BTreeMap<NodeId, Vec<NodeId>>,
+    ) -> BTreeMap<NodeId, NodeId> {
+        let with =
+            |(&node, peers): (&NodeId, &Vec<NodeId>)| Some((node, *peers.iter().find(|peer| few.contains(peer))?));
+        let before = before.iter().filter(|(node, _)| many.contains(node)).filter_map(with).collect();
+        let linked: BTreeSet<(NodeId, NodeId)> = many
+            .iter()
+            .flat_map(|&node| {
+                let vertex = &self.vertices[&node];
+                vertex.told.iter().chain(&vertex.accepted).map(move |&peer| (node, peer))
+            })
+            .collect();
+        let link = |node: NodeId, peer: NodeId| {
+            // Whoever can be connected to is the one that is.
+            let ways = [(node, peer), (peer, node)];
+            let way = ways.into_iter().find(|&(from, to)| self.can_link(from, to, GLOBAL_PEERS_MAX));
+            way.into_iter().for_each(|(from, to)| self.link(from, to));
+            way.is_some()
+        };
+        spread(many, few, &before, |node, peer| linked.contains(&(node, peer)), link)
+    }
+
+    fn are_linked(&self, a: NodeId, b: NodeId) -> bool {
+        self.vertices.get(&a).is_some_and(|vertex| vertex.told.contains(&b) || vertex.accepted.contains(&b))
     }
 
     /// Takes back that `node` dials `peer`, which it has done in vain; false if it was not told to.

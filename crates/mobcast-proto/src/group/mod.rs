@@ -4,6 +4,7 @@ pub mod assignment;
 pub mod coordinator;
 pub mod discovery;
 mod graph;
+mod pairing;
 pub mod place;
 pub mod receipts;
 pub mod report;

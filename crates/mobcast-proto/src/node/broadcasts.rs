@@ -297,6 +297,7 @@ impl Node {
             cluster_size: assignment.cluster_size,
             clusters: assignment.clusters.clone(),
             rank: assignment.rank,
+            counterparts: assignment.counterparts.iter().copied().collect(),
             slots: self.membership.slots.clone(),
             plan: assignment.plans.iter().find(|plan| plan.strategy == *strategy).cloned(),
         };

@@ -100,6 +100,7 @@ fn assignment() -> Assignment {
         successors: vec![peer(1), peer(2)],
         plans: vec![crate::group::place::tests::place()],
         plan_peers: vec![peer(5)],
+        counterparts: vec![NodeId(3)],
     }
 }
 

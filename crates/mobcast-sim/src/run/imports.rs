@@ -77,9 +77,9 @@ impl Imports {
         }
     }
 
-    /// The phases of a run that ended at `end`, with each node's time. All zero where the object came too fast to be
-    /// taken apart.
-    pub(super) fn phases(&self, end: Time, complete: &[Option<Time>]) -> Phases {
+    /// The phases of a run that ended at `end` of its clock, which `began` at a time of the network's; with each node's
+    /// time. All zero where the object came too fast to be taken apart.
+    pub(super) fn phases(&self, began: Time, end: Time, complete: &[Option<Time>]) -> Phases {
         let latest = |which: fn(&Import) -> Option<Time>| {
             let last_node = self.imports.iter().filter_map(|import| match import.place {
                 Place::Node(node) => Some((complete[node.0 as usize]?, import)),
@@ -92,7 +92,8 @@ impl Imports {
         };
         match (latest(|import| import.tenth), latest(|import| import.nine_tenths)) {
             (Some(tenth), Some(nine_tenths)) if tenth < nine_tenths => {
-                taken_apart(self.object_bytes, [tenth, nine_tenths, end].map(Time::as_secs_f64))
+                let [tenth, nine_tenths] = [tenth, nine_tenths].map(|at| at.since(began).as_secs_f64());
+                taken_apart(self.object_bytes, [tenth, nine_tenths, end.as_secs_f64()])
             }
             _ => Phases::default(),
         }

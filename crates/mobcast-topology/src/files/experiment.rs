@@ -42,6 +42,8 @@ pub struct Experiment {
     pub piece_size: Option<u32>,
     /// Whether payload goes without encryption.
     pub plain: bool,
+    /// Whether all nodes are members of the group before the clock starts.
+    pub gather: bool,
 }
 
 /// What an experiment varies, and how often it repeats.
@@ -150,6 +152,8 @@ struct Raw {
     #[serde(default)]
     plain: bool,
     #[serde(default)]
+    gather: bool,
+    #[serde(default)]
     scenario: Vec<Spanned<RawScenario>>,
     quick: Option<RawExtent>,
 }
@@ -246,6 +250,7 @@ impl Builder<'_> {
             named_clusters: raw.named_clusters,
             piece_size: raw.piece_size.as_ref().map(|size| self.piece_size(size)).transpose()?,
             plain: raw.plain,
+            gather: raw.gather,
         };
         self.check_times(&experiment, &raw.scenario)?;
         Ok(experiment)

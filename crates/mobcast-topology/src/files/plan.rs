@@ -36,6 +36,8 @@ pub struct Planned {
     pub piece_size: Option<u32>,
     /// Whether payload goes without encryption.
     pub plain: bool,
+    /// Whether all nodes are members of the group before the clock starts.
+    pub gather: bool,
 }
 
 /// What is run.
@@ -98,6 +100,7 @@ impl Experiment {
             named_clusters: self.named_clusters,
             piece_size: self.piece_size,
             plain: self.plain,
+            gather: self.gather,
         };
         programs.into_iter().map(run).collect()
     }

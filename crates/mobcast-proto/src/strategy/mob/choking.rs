@@ -107,13 +107,17 @@ impl Mob {
     }
 
     /// Whether a peer in another cluster is not to be asked now: it is the root and has choked this node, which has another
-    /// peer there; or it is that other peer, and is not needed, because others have the way to it to themselves.
+    /// peer there; or it is no counterpart, and there is one, so that others have the way to it to themselves.
     pub(super) fn is_spared(&self, swarm: &Swarm, link: LinkId) -> bool {
         let Some(peer) = swarm.peer(link) else { return true };
         let refused = |link: LinkId| self.choking.refused.contains(&link);
         let others = swarm.peers().filter(|(other, p)| *other != link && p.cluster == peer.cluster && !refused(*other));
-        let is_root = |p: &SwarmPeer| p.node == swarm.id.root;
-        let mut instead = others.filter(|(_, p)| refused(link) || (is_root(p) && !is_root(peer)));
+        // Until the coordinator has said who are counterparts, the root, beside whom the other one was given.
+        let preference = |p: &SwarmPeer| match swarm.standing.counterparts.contains(&p.node) {
+            true => 2,
+            false => u8::from(p.node == swarm.id.root),
+        };
+        let mut instead = others.filter(|(_, p)| refused(link) || preference(p) > preference(peer));
         instead.any(|(_, p)| self.brings(swarm, p))
     }
 
