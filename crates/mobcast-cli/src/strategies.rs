@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::BoolishValueParser;
-use mobcast::{STRATEGIES, StrategyKind};
+use mobcast::{AUTO, STRATEGIES, StrategyKind};
 use serde::Serialize;
 
 use crate::failure::Outcome;
@@ -26,14 +26,19 @@ struct Entry {
 
 /// Prints one line for each, the default first.
 pub fn run(args: StrategiesArgs) -> Outcome {
-    let numbered = STRATEGIES.iter().enumerate();
-    let entry = |(number, kind): (usize, &StrategyKind)| Entry {
+    let auto = Entry {
+        name: AUTO,
+        summary: "the one of these that a cost model predicts to be fastest",
+        default: true,
+        needs_gauge: false,
+    };
+    let entry = |kind: &StrategyKind| Entry {
         name: kind.name,
         summary: kind.summary,
-        default: number == 0,
+        default: false,
         needs_gauge: kind.needs_network,
     };
-    let entries: Vec<Entry> = numbered.map(entry).collect();
+    let entries: Vec<Entry> = std::iter::once(auto).chain(STRATEGIES.iter().map(entry)).collect();
     if args.json {
         return print_json(&entries);
     }

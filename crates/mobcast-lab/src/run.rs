@@ -50,6 +50,8 @@ pub struct Attempt {
     pub begun_ns: u64,
     /// When its clock began to count, in seconds after that.
     pub started_s: f64,
+    /// Why its strategy was taken, if it was chosen automatically.
+    pub choice: String,
     /// Why it failed, first reason first.
     pub failure: Option<String>,
 }
@@ -75,7 +77,8 @@ pub struct NodeOutcome {
 
 impl Attempt {
     fn new(lab: &Lab, begun_ns: u64) -> Attempt {
-        Attempt { nodes: vec![NodeOutcome::default(); lab.nodes().len()], begun_ns, started_s: 0.0, failure: None }
+        let nodes = vec![NodeOutcome::default(); lab.nodes().len()];
+        Attempt { nodes, begun_ns, started_s: 0.0, choice: String::new(), failure: None }
     }
 
     fn failed(&mut self, reason: String) {

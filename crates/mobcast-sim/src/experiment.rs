@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
+use mobcast_proto::content::announcement::WHOLE_BYTES_MAX;
 use mobcast_proto::content::object::{Descriptor, FileMeta, ObjectKind};
 use mobcast_proto::content::piece_size::{PieceSizeInput, strategy_piece_size};
 use mobcast_proto::strategy::Registry;
+use mobcast_proto::strategy::choice::{AUTO, Choice, Costs, candidates};
 use mobcast_proto::strategy::overlay::Overlays;
 use mobcast_proto::{BroadcastId, Duration, PieceIndex, Time};
 use mobcast_topology::{ClusterIndex, Scenario};
@@ -15,6 +17,8 @@ use crate::world::{Due, Settings, World};
 
 /// Virtual time without a stored piece after which a run that is not over counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
+/// Piece size of objects that travel in one frame, as in the library.
+const WHOLE_PIECE_SIZE: u32 = 64 << 10;
 /// Virtual time for which a group that gathers is left alone once all are members: links are made, plans carried out.
 const REST: Duration = Duration::from_secs(5);
 /// Virtual time after which a run begins with those that are there.
@@ -63,6 +67,8 @@ pub struct Experiment {
 pub struct Outcome {
     /// When the clock started. All other times are counted from there.
     pub began: Time,
+    /// What was chosen, if the strategy was left to the choice.
+    pub choice: Option<Choice>,
     /// When each node was complete, by its number; none for those that were not.
     pub complete: Vec<Option<Time>>,
     /// Nodes that were stopped.
@@ -131,11 +137,11 @@ impl Experiment {
         run.outcome()
     }
 
-    fn descriptor(&self) -> Descriptor {
+    fn descriptor(&self, strategy: &str, chosen_size: Option<u32>) -> Descriptor {
         let length = Some(self.object_bytes);
         let kind = ObjectKind::Synthetic { seed: 0 };
         let receivers = Some((self.scenario.topology.nodes() - 1) as u32);
-        let own = self.registry.find(&self.strategy).and_then(|kind| kind.piece_size);
+        let own = self.registry.find(strategy).and_then(|kind| kind.piece_size);
         let input = PieceSizeInput { kind, length, receivers, link_rate_bytes_per_s: None };
         Descriptor {
             kind,
@@ -143,8 +149,8 @@ impl Experiment {
             meta: FileMeta::default(),
             length,
             index_length: 0,
-            piece_size: self.piece_size.unwrap_or_else(|| strategy_piece_size(own, input)),
-            strategy: self.strategy.clone(),
+            piece_size: self.piece_size.or(chosen_size).unwrap_or_else(|| strategy_piece_size(own, input)),
+            strategy: strategy.to_owned(),
         }
     }
 }
@@ -153,6 +159,7 @@ struct Run<'a> {
     experiment: &'a Experiment,
     world: World,
     began: Time,
+    choice: Option<Choice>,
     broadcast: BroadcastId,
     steps: Vec<(Time, Step)>,
     steps_left: usize,
@@ -168,7 +175,9 @@ impl<'a> Run<'a> {
         let network = Network::new(topology, experiment.network);
         let mut world = World::new(network, experiment.settings);
         let network = Some(Arc::new(experiment.scenario.at_start()));
-        let overlays = Overlays::within(experiment.registry, &[&experiment.strategy], network);
+        let is_auto = experiment.strategy == AUTO;
+        let founded: Vec<&str> = if is_auto { candidates(true).collect() } else { vec![&experiment.strategy] };
+        let overlays = Overlays::within(experiment.registry, &founded, network);
         world.found_for(experiment.registry, overlays.expect("whoever asks for a strategy knows that there is one"));
         let name = |c: ClusterIndex| experiment.named_clusters.then(|| topology.clusters()[c.as_usize()].name.clone());
         for cluster in topology.indices() {
@@ -185,10 +194,18 @@ impl<'a> Run<'a> {
         for (i, (at, _)) in steps.iter().enumerate() {
             world.network.schedule(began + at.since(Time::ZERO), Due::Step(i));
         }
-        let broadcast = world.broadcast(NodeIndex(0), experiment.descriptor(), None);
+        let choice = is_auto.then(|| world.machines[0].node.choose(Some(experiment.object_bytes), &Costs::NONE));
+        let strategy = choice.as_ref().map_or(&*experiment.strategy, |choice| choice.strategy);
+        let mut descriptor = experiment.descriptor(strategy, choice.as_ref().and_then(|choice| choice.piece_size));
+        let mut whole = None;
+        if experiment.piece_size.is_none() && experiment.object_bytes <= WHOLE_BYTES_MAX {
+            descriptor.piece_size = WHOLE_PIECE_SIZE;
+            whole = Some(vec![0; experiment.object_bytes as usize]);
+        }
+        let broadcast = world.broadcast(NodeIndex(0), descriptor, whole);
         let steps_left = steps.iter().filter(|(_, step)| matches!(step, Step::Join(_))).count();
         let stopped = Vec::new();
-        Run { experiment, world, began, broadcast, steps, steps_left, stopped, checked_at: 0, over: false }
+        Run { experiment, world, began, choice, broadcast, steps, steps_left, stopped, checked_at: 0, over: false }
     }
 
     /// The time on the run's clock.
@@ -281,6 +298,7 @@ impl<'a> Run<'a> {
         let row = |from| topology.indices().map(|to| world.network.pair_traffic(from, to)).collect();
         Outcome {
             began: self.began,
+            choice: self.choice,
             traffic: topology.indices().map(row).collect(),
             wan_packets,
             node_traffic: (0..complete.len()).map(|i| world.network.node_traffic(NodeIndex(i as u32))).collect(),

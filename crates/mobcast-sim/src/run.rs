@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use mobcast_proto::limits::PIECE_SIZE_MAX;
+use mobcast_proto::strategy::choice::AUTO;
 use mobcast_proto::{Time, strategy};
 use mobcast_topology::files::{Planned, Program};
 use mobcast_topology::record::{Case, NodeRecord, RunOutcome, RunRecord, WanTraffic};
@@ -93,7 +94,7 @@ pub fn case(planned: &Planned, model: Model) -> Case {
 pub fn check(planned: &Planned) -> Result<(), RunError> {
     match &planned.program {
         Program::Rival(_) => Err(RunError::Rival(planned.case.program.clone())),
-        Program::Mobcast { strategy } if strategy::find(strategy).is_some() => Ok(()),
+        Program::Mobcast { strategy } if strategy == AUTO || strategy::find(strategy).is_some() => Ok(()),
         Program::Mobcast { strategy } => {
             let known: Vec<&str> = strategy::STRATEGIES.iter().map(|kind| kind.name).collect();
             Err(RunError::NoSuchStrategy { name: strategy.clone(), known: known.join(", ") })
@@ -195,6 +196,7 @@ fn record(planned: &Planned, model: Model, outcome: &Outcome, imports: &Imports)
         optimum_upper_mb_per_s: in_mb(planned.optimum.payload_bytes_per_s_upper),
         fraction: if optimum > 0.0 { throughput / optimum } else { 0.0 },
         binding: planned.optimum.binding.describe(topology),
+        choice: outcome.choice.as_ref().map(|choice| choice.reason.clone()).unwrap_or_default(),
         phases: end.map(|end| imports.phases(outcome.began, end, &outcome.complete)).unwrap_or_default(),
         wan_copies: wan_copies(topology, outcome),
         wan: wan(topology, outcome),

@@ -36,6 +36,9 @@ pub struct RunRecord {
     pub fraction: f64,
     /// What binds the optimum, in words.
     pub binding: String,
+    /// Why the strategy was taken, if it was chosen automatically.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub choice: String,
     /// Where the time went.
     pub phases: Phases,
     /// For each receiving cluster: payload that it took in over WAN links, divided by the object's bytes.

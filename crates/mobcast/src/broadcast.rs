@@ -10,10 +10,11 @@ use mobcast_net::store;
 use mobcast_net::store::ObjectSink;
 use mobcast_proto::content::ObjectKind;
 use mobcast_proto::group::report::Traffic;
+use mobcast_proto::strategy::choice::Choice;
 use mobcast_proto::{BroadcastId, Digest, NodeId};
 
 use crate::group::Inner;
-use crate::report::{LinkReport, NodeReport, Report, unix_seconds, wan_copies};
+use crate::report::{ChoiceReport, LinkReport, NodeReport, Report, unix_seconds, wan_copies};
 use crate::state::Member;
 use crate::transfer::{Dropped, NodeEntry, Outcome, Transfer};
 use crate::{Error, NodeInfo, Sink, SinkOptions};
@@ -62,7 +63,7 @@ impl Offer {
         let options = store::SinkOptions { force, preserve, spool_dir: group.options.spool_dir.clone() };
         let descriptor = transfer.descriptor.clone();
         // From here on, giving up is what its drop does.
-        let broadcast = Broadcast::new(group, transfer);
+        let broadcast = Broadcast::new(group, transfer, None);
         let open = move || ObjectSink::open(sink.0, &descriptor, &options);
         let opened = tokio::task::spawn_blocking(open).await.map_err(|_| Error::Left)?;
         let driver = broadcast.group.driver.handle();
@@ -165,11 +166,17 @@ pub enum NodeState {
 pub struct Broadcast {
     group: Arc<Inner>,
     transfer: Arc<Transfer>,
+    choice: Option<Choice>,
 }
 
 impl Broadcast {
-    pub(crate) fn new(group: Arc<Inner>, transfer: Arc<Transfer>) -> Broadcast {
-        Broadcast { group, transfer }
+    pub(crate) fn new(group: Arc<Inner>, transfer: Arc<Transfer>, choice: Option<Choice>) -> Broadcast {
+        Broadcast { group, transfer, choice }
+    }
+
+    /// Which strategy was chosen, and why; none if it was asked for by name, or this node is not the root.
+    pub fn choice(&self) -> Option<&Choice> {
+        self.choice.as_ref()
     }
 
     /// Which broadcast it is.
@@ -289,6 +296,7 @@ impl Broadcast {
             throughput_mb_s: if seconds > 0.0 { bytes as f64 / 1e6 / seconds } else { 0.0 },
             source_may_leave_seconds: transfer.may_leave().map(|time| time.as_secs_f64()),
             strategy: transfer.descriptor.strategy.clone(),
+            choice: self.choice.as_ref().map(ChoiceReport::from),
             pieces: stats.total().unwrap_or_else(|| stats.pieces()),
             piece_size: transfer.descriptor.piece_size,
             wan_copies: wan_copies(bytes, root_cluster, &nodes),

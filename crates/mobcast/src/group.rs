@@ -13,6 +13,7 @@ use mobcast_proto::content::piece_size::{PieceSizeInput, strategy_piece_size};
 use mobcast_proto::group::ticket::Ticket;
 use mobcast_proto::limits::{PIECE_SIZE_MAX, PIECE_SIZE_MIN, PIECES_MAX};
 use mobcast_proto::strategy::Registry;
+use mobcast_proto::strategy::choice::{AUTO, Costs, candidates};
 use mobcast_proto::strategy::overlay::Overlays;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, mpsc};
@@ -66,8 +67,7 @@ impl Group {
     /// Founds a group, of which this node is the coordinator.
     pub async fn create(options: GroupOptions) -> Result<Group, Error> {
         options.check()?;
-        let strategies: Vec<&str> = options.strategies.iter().map(String::as_str).collect();
-        let overlays = Overlays::of(&strategies, options.gauge.as_ref().map(|gauge| Arc::clone(&gauge.0)))?;
+        let overlays = overlays(&options)?;
         let (state, offers) = GroupState::new(options.name.clone(), true);
         let driver_options = driver_options(&options, overlays);
         let (driver, ticket) = Driver::found(driver_options, options.expires, Arc::clone(&state) as _)?;
@@ -166,25 +166,41 @@ impl Group {
 impl Group {
     /// Starts a broadcast with this node as its root. Members are told at once; later joiners when they come.
     pub async fn broadcast(&self, source: Source, options: BroadcastOptions) -> Result<Broadcast, Error> {
-        let kind = Registry::default().named(&options.strategy)?;
-        let founded = &self.inner.options.strategies;
-        if self.inner.ticket.is_some() && !founded.iter().any(|name| name == kind.name) {
-            return Err(Error::NotFounded { name: options.strategy, founded: founded.clone() });
+        let is_auto = options.strategy == AUTO;
+        if !is_auto {
+            let kind = Registry::default().named(&options.strategy)?;
+            if self.inner.ticket.is_some() && !overlays(&self.inner.options)?.carry(kind) {
+                return Err(Error::NotFounded {
+                    name: options.strategy,
+                    founded: self.inner.options.strategies.clone(),
+                });
+            }
         }
         let spool_dir = self.inner.options.spool_dir.clone();
+        let open = move || open(source, &spool_dir);
+        let source = tokio::task::spawn_blocking(open).await.map_err(|_| Error::Left)??;
+        let driver = self.inner.driver.handle();
+        let choice = match is_auto {
+            true => Some(driver.choose(source.description().length, Costs::USUAL).await.ok_or(Error::Left)?),
+            false => None,
+        };
+        let mut options = options;
+        if let Some(choice) = &choice {
+            choice.strategy.clone_into(&mut options.strategy);
+            options.piece_size = options.piece_size.or(choice.piece_size);
+        }
         let expected = options.receivers.or_else(|| u32::try_from(self.members().len()).ok().filter(|&n| n > 0));
         let receivers = options.receivers;
-        let prepare = move || prepare(source, &options, expected, &spool_dir);
+        let prepare = move || prepare(source, &options, expected);
         let prepared = tokio::task::spawn_blocking(prepare).await.map_err(|_| Error::Left)??;
         let Prepared { source, descriptor, whole } = prepared;
-        let driver = self.inner.driver.handle();
         let started = driver.broadcast(descriptor, source, whole, receivers).await;
         let Some(id) = started else {
             let ended = matches!(*self.inner.state.standing.borrow(), Standing::Ended);
             return Err(if ended { Error::Left } else { Error::Busy });
         };
         let transfer = self.inner.state.transfer(id).ok_or(Error::Left)?;
-        Ok(Broadcast::new(Arc::clone(&self.inner), transfer))
+        Ok(Broadcast::new(Arc::clone(&self.inner), transfer, choice))
     }
 
     /// Waits for the next broadcast that another member announces.
@@ -212,14 +228,19 @@ struct Prepared {
     whole: Option<Vec<u8>>,
 }
 
-/// Opens a source and chooses the piece size. Blocks.
-fn prepare(
-    source: Source,
-    options: &BroadcastOptions,
-    receivers: Option<u32>,
-    spool_dir: &std::path::Path,
-) -> Result<Prepared, Error> {
-    let source = match source.0 {
+/// The links of a group that is founded with these options.
+fn overlays(options: &GroupOptions) -> Result<Overlays, Error> {
+    let candidates: Vec<&str> = candidates(options.gauge.is_some()).collect();
+    let named = options.strategies.iter().flat_map(|name| match name.as_str() {
+        AUTO => candidates.clone(),
+        name => vec![name],
+    });
+    Ok(Overlays::of(&named.collect::<Vec<_>>(), options.gauge.as_ref().map(|gauge| Arc::clone(&gauge.0)))?)
+}
+
+/// Opens a source. Blocks.
+fn open(source: Source, spool_dir: &std::path::Path) -> Result<ObjectSource, Error> {
+    Ok(match source.0 {
         SourceKind::Path(path) => ObjectSource::open(&path)?,
         SourceKind::Bytes(bytes) => ObjectSource::bytes(bytes)?,
         SourceKind::Synthetic { length, seed } => ObjectSource::synthetic(length, seed)?,
@@ -233,7 +254,11 @@ fn prepare(
             thread.map_err(|error| StoreError::io("start the thread that reads", "the stream", error))?;
             source
         }
-    };
+    })
+}
+
+/// Chooses the piece size, and reads the whole object, if it is small. Blocks.
+fn prepare(source: ObjectSource, options: &BroadcastOptions, receivers: Option<u32>) -> Result<Prepared, Error> {
     let description = source.description().clone();
     let own = Registry::default().named(&options.strategy)?.piece_size;
     let piece_size = piece_size(options.piece_size, own, description.kind, description.length, receivers)?;

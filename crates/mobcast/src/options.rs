@@ -8,7 +8,7 @@ pub use mobcast_net::driver::DEFAULT_PORT;
 use mobcast_net::store::default_spool_dir;
 use mobcast_proto::limits::NAME_BYTES_MAX;
 
-use crate::{Error, Gauge, STRATEGIES};
+use crate::{AUTO, Error, Gauge};
 
 /// How long a ticket admits, unless told otherwise.
 const EXPIRES: Duration = Duration::from_secs(24 * 3600);
@@ -34,7 +34,8 @@ pub struct GroupOptions {
     /// Bytes per second of payload that this node sends at most, to all peers together.
     pub max_rate_bytes_per_s: Option<u64>,
     /// Names of the strategies by which objects will be broadcast, of [`crate::STRATEGIES`]. Each needs its own links between
-    /// the nodes, which all have from the beginning. Only the founder's count. Default: `mob`.
+    /// the nodes, which all have from the beginning. [`crate::AUTO`] stands for those among which is chosen. Only the
+    /// founder's count. Default: `auto`.
     pub strategies: Vec<String>,
     /// What the network is like, for strategies that plan for it. Only the founder's counts.
     pub gauge: Option<Gauge>,
@@ -65,7 +66,7 @@ impl Default for GroupOptions {
             plain: false,
             expires: EXPIRES,
             max_rate_bytes_per_s: None,
-            strategies: vec![STRATEGIES[0].name.into()],
+            strategies: vec![AUTO.into()],
             gauge: None,
             spool_dir: default_spool_dir(),
         }
@@ -79,7 +80,8 @@ fn host_name() -> String {
 /// How an object is broadcast.
 #[derive(Clone, Debug)]
 pub struct BroadcastOptions {
-    /// Name of the strategy, one of those that the group was founded for ([`GroupOptions::strategies`]). Default: `mob`.
+    /// Name of the strategy, one of those that the group was founded for ([`GroupOptions::strategies`]), or [`crate::AUTO`], the default: the
+    /// coordinator's node chooses the one that a cost model predicts to be fastest, others take `mob`.
     pub strategy: String,
     /// Bytes of a piece: a power of two from 16 KiB to 16 MiB. By default chosen from the object's size and the number
     /// of receivers.
@@ -91,7 +93,7 @@ pub struct BroadcastOptions {
 
 impl Default for BroadcastOptions {
     fn default() -> BroadcastOptions {
-        BroadcastOptions { strategy: STRATEGIES[0].name.into(), piece_size: None, receivers: None }
+        BroadcastOptions { strategy: AUTO.into(), piece_size: None, receivers: None }
     }
 }
 

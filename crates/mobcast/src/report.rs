@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mobcast_net::driver::{LinkSummary, WireTraffic};
+use mobcast_proto::strategy::choice::Choice;
 use serde::Serialize;
 
 /// What became of a broadcast. At the coordinator it has an entry for each node that has reported; elsewhere this
@@ -31,6 +32,9 @@ pub struct Report {
     pub source_may_leave_seconds: Option<f64>,
     /// Name of the strategy.
     pub strategy: String,
+    /// At the root: why this strategy was chosen, if it was not asked for by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub choice: Option<ChoiceReport>,
     /// Pieces of the object.
     pub pieces: u32,
     /// Bytes of a piece.
@@ -42,6 +46,22 @@ pub struct Report {
     /// The links of the node that makes this report, in the order of the peers' numbers: those that are up and those
     /// closed last, at most 64. Links that only served to admit somebody are not among them.
     pub links: Vec<LinkReport>,
+}
+
+/// Why a strategy was chosen.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct ChoiceReport {
+    /// In words.
+    pub reason: String,
+    /// Seconds that each strategy that came into question was predicted to take; empty where nothing was compared.
+    pub predicted_seconds: BTreeMap<&'static str, f64>,
+}
+
+impl From<&Choice> for ChoiceReport {
+    fn from(choice: &Choice) -> ChoiceReport {
+        let Choice { reason, predicted, .. } = choice;
+        ChoiceReport { reason: reason.clone(), predicted_seconds: predicted.iter().copied().collect() }
+    }
 }
 
 /// What became of a broadcast at one node.

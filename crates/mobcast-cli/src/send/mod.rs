@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use clap::builder::{BoolishValueParser, PossibleValuesParser};
 use mobcast::{
-    Broadcast, BroadcastOptions, DEFAULT_PORT, EventStream, Gauge, Group, GroupEvent, Progress, STRATEGIES, Source,
+    AUTO, Broadcast, BroadcastOptions, DEFAULT_PORT, EventStream, Gauge, Group, GroupEvent, Progress, STRATEGIES,
+    Source,
 };
 use serde_json::json;
 use tokio::time::timeout;
@@ -56,8 +57,8 @@ pub struct SendArgs {
 
     /// How the nodes exchange pieces; see mobcast strategies
     #[arg(long, value_name = "NAME", env = "MOBCAST_STRATEGY", hide_env_values = true,
-        default_value = STRATEGIES[0].name,
-        value_parser = PossibleValuesParser::new(STRATEGIES.iter().map(|strategy| strategy.name)))]
+        default_value = AUTO,
+        value_parser = PossibleValuesParser::new([AUTO].into_iter().chain(STRATEGIES.iter().map(|kind| kind.name))))]
     strategy: String,
 
     /// What the network between the clusters is like, for strategies that plan for it: a topology file
@@ -104,7 +105,9 @@ pub async fn run(args: SendArgs) -> Outcome {
     args.ticket_file.as_deref().into_iter().for_each(ticket::remove_stale);
     let mut options = args.node.options();
     options.expires = args.expires;
-    options.strategies = vec![args.strategy.clone()];
+    // Before anybody has joined there is nothing to compare, and no need of links for what will not be chosen.
+    let early = args.strategy == AUTO && !args.gather;
+    options.strategies = vec![if early { STRATEGIES[0].name.to_owned() } else { args.strategy.clone() }];
     options.gauge = args.gauge.as_deref().map(Gauge::read).transpose()?;
     let group = Group::create(options).await?;
     let outcome = send(&args, &group, source, &mut screen, &mut interrupt).await;
@@ -132,6 +135,9 @@ async fn send(
     };
     if !args.gather {
         hand_out(group, args, screen)?;
+    }
+    if let Some(choice) = broadcast.choice().filter(|choice| !choice.predicted.is_empty()) {
+        screen.say(&choice.reason);
     }
     Sending::new(args, broadcast, screen).run(events, interrupt).await
 }

@@ -72,6 +72,7 @@ pub fn record(nodes: &[LabNode], run: &Planned, attempt: &Attempt, conditions: C
         optimum_upper_mb_per_s: upper,
         fraction: if lower > 0.0 { throughput / lower } else { 0.0 },
         binding: optimum.binding.describe(topology),
+        choice: attempt.choice.clone(),
         phases: seconds.map_or(Phases::default(), |s| phases(counts, run.case.object_bytes, offset_s, s)),
         wan_copies: wan_copies(topology, counts, nodes, attempt, run),
         wan: counts.links.iter().map(|link| traffic(topology, link)).collect(),

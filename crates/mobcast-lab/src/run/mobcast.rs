@@ -10,8 +10,8 @@ use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::time::Instant;
 
+use super::Attempt;
 use super::process::{self, Heard, Program, unix_seconds};
-use super::{Attempt, NodeOutcome};
 use crate::error::LabError;
 use crate::hub::control::Links;
 use crate::lab::Lab;
@@ -130,7 +130,7 @@ impl Run<'_> {
         while running > 0 {
             match tokio::time::timeout_at(deadline, hearing.recv()).await {
                 Err(_) | Ok(None) => break,
-                Ok(Some(Heard::Line { node, line, .. })) => take_report(&mut attempt.nodes, node, &line, started_at),
+                Ok(Some(Heard::Line { node, line, .. })) => take_report(attempt, node, &line, started_at),
                 Ok(Some(Heard::Ended { node, status, usage })) => {
                     running -= 1;
                     attempt.nodes[node].usage = usage;
@@ -160,13 +160,16 @@ impl Attempt {
 }
 
 /// Takes a node's own report, if the line is one. The sender prints its ticket, too.
-fn take_report(nodes: &mut [NodeOutcome], node: usize, line: &str, started_at: f64) {
+fn take_report(attempt: &mut Attempt, node: usize, line: &str, started_at: f64) {
     let Ok(report) = serde_json::from_str::<Value>(line) else { return };
     let Some(own) = report["nodes"].as_array().and_then(|all| all.iter().find(|entry| !entry["wire_in_wan"].is_null()))
     else {
         return;
     };
-    let outcome = &mut nodes[node];
+    if let Some(reason) = report["choice"]["reason"].as_str() {
+        reason.clone_into(&mut attempt.choice);
+    }
+    let outcome = &mut attempt.nodes[node];
     let number = |value: &Value| value.as_u64().unwrap_or(0);
     outcome.cluster = own["cluster"].as_str().unwrap_or_default().to_owned();
     outcome.bytes_in_wan = number(&own["bytes_in_wan"]);
@@ -180,17 +183,19 @@ fn take_report(nodes: &mut [NodeOutcome], node: usize, line: &str, started_at: f
 
 #[cfg(test)]
 mod tests {
+    use super::super::NodeOutcome;
     use super::*;
 
     #[test]
     fn a_node_s_own_report_is_taken() {
-        let mut nodes = vec![NodeOutcome::default(), NodeOutcome::default()];
-        take_report(&mut nodes, 0, "mobcast1-ticket", 0.0);
+        let nodes = vec![NodeOutcome::default(), NodeOutcome::default()];
+        let mut attempt = Attempt { nodes, begun_ns: 0, started_s: 0.0, choice: String::new(), failure: None };
+        take_report(&mut attempt, 0, "mobcast1-ticket", 0.0);
         let line = r#"{"complete_at":12.5,"nodes":[{"name":"A1","cluster":"A"},{"name":"B1","cluster":"B",
             "bytes_in_wan":100,"bytes_in_lan":20,"wire_in_wan":103,"verified":true}]}"#;
-        take_report(&mut nodes, 1, &line.replace('\n', " "), 10.0);
-        assert_eq!(nodes[0], NodeOutcome::default());
-        let outcome = &nodes[1];
+        take_report(&mut attempt, 1, &line.replace('\n', " "), 10.0);
+        assert_eq!(attempt.nodes[0], NodeOutcome::default());
+        let outcome = &attempt.nodes[1];
         assert_eq!((outcome.complete_s, outcome.cluster.as_str()), (Some(2.5), "B"));
         assert_eq!((outcome.bytes_in_wan, outcome.overhead_in_wan, outcome.bytes_in_lan), (100, 3, 20));
     }
@@ -199,7 +204,8 @@ mod tests {
     fn a_group_that_gathers_is_not_timed_before_it_has() {
         let begun = NodeOutcome { started_at: Some(12.0), complete_s: Some(3.0), ..NodeOutcome::default() };
         let other = NodeOutcome { complete_s: Some(3.5), ..NodeOutcome::default() };
-        let mut attempt = Attempt { nodes: vec![begun, other], begun_ns: 0, started_s: 0.0, failure: None };
+        let mut attempt =
+            Attempt { nodes: vec![begun, other], begun_ns: 0, started_s: 0.0, choice: String::new(), failure: None };
         attempt.start_later(10.0);
         assert_eq!((attempt.started_s, attempt.nodes[1].complete_s), (2.0, Some(1.5)));
         attempt.nodes[0].started_at = None;

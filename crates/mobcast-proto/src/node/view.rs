@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::strategy::choice::{Choice, Costs, Situation, choose};
+use crate::strategy::overlay::Overlays;
 use crate::time::Duration;
 use crate::units::{ClusterId, LinkId, NodeId};
 
@@ -46,6 +48,32 @@ impl Node {
             }
         }
         views
+    }
+
+    /// What the coordinator knows of the group when it chooses a strategy; none elsewhere.
+    pub fn situation(&self) -> Option<(Situation, &Overlays)> {
+        let coordinator = self.coordinator.as_ref()?;
+        let own = self.assignment()?.cluster;
+        let mut rtts: (Option<Duration>, Option<Duration>) = (None, None);
+        for link in self.links.values() {
+            let Some(rtt) = link.rtt_min() else { continue };
+            match link.member().and_then(|node| coordinator.member(node)) {
+                Some(member) if member.cluster == own => rtts.0 = Some(rtts.0.map_or(rtt, |other| other.min(rtt))),
+                Some(_) => rtts.1 = rtts.1.max(Some(rtt)),
+                None => {}
+            }
+        }
+        let (order, overlays) = (coordinator.order(), coordinator.overlays());
+        let situation = Situation { order, network: overlays.network.clone(), local_rtt: rtts.0, wan_rtt: rtts.1 };
+        Some((situation, overlays))
+    }
+
+    /// The strategy for an object of so many bytes, as far as this node knows.
+    pub fn choose(&self, bytes: Option<u64>, costs: &Costs) -> Choice {
+        match self.situation() {
+            Some((situation, overlays)) => choose(bytes, Some(&situation), overlays, costs),
+            None => choose(bytes, None, &Overlays::default(), costs),
+        }
     }
 
     /// The cluster of a member, as the coordinator knows it; none elsewhere.

@@ -6,6 +6,7 @@ mod balanced;
 mod binomial;
 mod bittorrent;
 mod chain;
+pub mod choice;
 mod flat;
 mod fpfr;
 mod help;

@@ -71,9 +71,14 @@ impl Coordinator {
         self.plans.placed = placed;
     }
 
+    /// The strategies that the group is for.
+    pub(crate) fn overlays(&self) -> &Overlays {
+        self.plans.overlays()
+    }
+
     /// Nodes in the order of plans: this one first, then the rest of its cluster, then the other clusters. Two clusters of one
     /// name, of which one was founded when the other had lost its members, are one.
-    fn order(&self) -> Order {
+    pub(crate) fn order(&self) -> Order {
         let own = self.members[&self.own].info.cluster;
         let mut sorted: Vec<(ClusterId, &Cluster)> = self.clusters.iter().map(|(&id, cluster)| (id, cluster)).collect();
         sorted.sort_by_key(|&(id, _)| (id != own, id));

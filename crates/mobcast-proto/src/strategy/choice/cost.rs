@@ -1,0 +1,209 @@
+//! What a broadcast costs by each strategy, in seconds: the terms of the model.
+
+use std::collections::BTreeMap;
+
+use mobcast_topology::{ClusterIndex, Topology, WanLink, optimum};
+
+use crate::strategy::plan::{Order, Plan, PlanTree};
+use crate::time::Duration;
+
+/// Bytes that are sent and answered beside each piece: headers, the request, the announcement.
+const PIECE_OVERHEAD_BYTES: f64 = 100.0;
+/// Round trips of the farthest link until a tree's first piece has gone over it: it is announced, asked for, and the connection's window
+/// grows meanwhile.
+const TREE_ROUND_TRIPS: f64 = 4.0;
+
+/// Seconds that `mob` takes before its rate is reached: what nobody has asked for is left for a tenth of a second to those whose part
+/// it is…
+const MOB_START: f64 = 0.1;
+/// …parts find their takers, a little later with each node…
+const MOB_START_PER_NODE: f64 = 0.0015;
+/// …and between clusters requests and news of what is there go to and fro.
+const MOB_ROUND_TRIPS: f64 = 6.0;
+/// Part of the optimum that `mob` reaches from then on: where the root's card binds, and between clusters.
+const MOB_PART_INSIDE: f64 = 0.95;
+const MOB_PART_BETWEEN: f64 = 0.98;
+
+/// What a machine costs, beside its network.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Costs {
+    /// Bytes per second that a node takes in, verifies and passes on, if pieces are large.
+    pub bytes_per_s: f64,
+    /// What each piece costs a node beside its bytes.
+    pub piece: Duration,
+    /// From a piece's last byte at one node until its first leaves for the next one.
+    pub hop: Duration,
+}
+
+impl Costs {
+    /// A machine as of 2020, one core (`docs/performance.md`); `mobcast calibrate` measures this one.
+    pub const USUAL: Costs =
+        Costs { bytes_per_s: 600e6, piece: Duration::from_micros(60), hop: Duration::from_micros(200) };
+    /// The simulator's machines, which cost nothing.
+    pub const NONE: Costs = Costs { bytes_per_s: f64::INFINITY, piece: Duration::ZERO, hop: Duration::ZERO };
+
+    /// Seconds that an object takes by `mob`.
+    pub(super) fn of_mob(&self, bytes: u64, order: &Order, network: &Topology) -> f64 {
+        let root = network.find(&order.clusters()[0].name).unwrap_or_default();
+        let best = optimum(network, root).payload_bytes_per_s.map_or(f64::INFINITY, |rate| rate as f64);
+        let (part, rtt) = match order.clusters().len() {
+            1 => (MOB_PART_INSIDE, 0.0),
+            _ => (MOB_PART_BETWEEN, 2.0 * longest_delay(network)),
+        };
+        let start = MOB_START + MOB_START_PER_NODE * order.len() as f64 + MOB_ROUND_TRIPS * rtt;
+        start + bytes as f64 / best.min(self.bytes_per_s) / part
+    }
+
+    /// Seconds that an object takes down the trees of a plan: the first piece is passed on from node to node, over capacities that a
+    /// node's children share, and the others follow at the rate of the resource that has most to carry.
+    pub(super) fn of_trees(&self, bytes: u64, piece_size: u32, plan: &Plan, order: &Order, network: &Topology) -> f64 {
+        let piece = (bytes as f64).min(f64::from(piece_size));
+        let weights: f64 = plan.trees.iter().map(|tree| tree.weight as f64).sum();
+        let places = Places::new(order, network);
+        let mut load: BTreeMap<Resource, f64> = BTreeMap::new();
+        let mut fill = 0.0_f64;
+        for tree in &plan.trees {
+            let used = places.used(tree);
+            used.iter().for_each(|(&r, &edges)| *load.entry(r).or_default() += edges * tree.weight as f64 / weights);
+            fill = fill.max(self.until_the_last_has(piece, tree, &used, &places));
+        }
+        let slowest = load.iter().map(|(&resource, edges)| edges / self.rate(resource, piece, &places));
+        let after_first = bytes as f64 - piece;
+        let start = TREE_ROUND_TRIPS * 2.0 * places.longest_delay();
+        start + fill + after_first * slowest.fold(0.0, f64::max)
+    }
+
+    /// Seconds until the last node has a piece that goes down a tree.
+    fn until_the_last_has(
+        &self,
+        piece: f64,
+        tree: &PlanTree,
+        used: &BTreeMap<Resource, f64>,
+        places: &Places<'_>,
+    ) -> f64 {
+        let depths = tree.depths();
+        let mut positions: Vec<usize> = (0..tree.parents.len()).collect();
+        positions.sort_by_key(|&position| depths[position]);
+        let mut at = vec![0.0_f64; tree.parents.len()];
+        for position in positions {
+            let Some(parent) = tree.parents[position] else { continue };
+            let slowest = places.of_edge(parent, position).into_iter().flatten();
+            let seconds = slowest.map(|resource| used[&resource] * piece / self.rate(resource, piece, places));
+            at[position] =
+                at[parent] + places.delay(parent, position) + self.hop.as_secs_f64() + seconds.fold(0.0, f64::max);
+        }
+        at.into_iter().fold(0.0, f64::max)
+    }
+
+    /// Payload per second that a resource carries in pieces of this size.
+    fn rate(&self, resource: Resource, piece: f64, places: &Places<'_>) -> f64 {
+        let wire = places.capacity(resource) * piece / (piece + PIECE_OVERHEAD_BYTES);
+        let own = 1.0 / (1.0 / self.bytes_per_s + self.piece.as_secs_f64() / piece);
+        if matches!(resource, Resource::Out(_)) { wire.min(own) } else { wire }
+    }
+}
+
+/// Something that edges of a tree share.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Resource {
+    /// What a position's card sends inside its cluster.
+    Out(usize),
+    /// What it sends to others, and the node behind it.
+    WanOut(usize),
+    /// What it receives from others.
+    WanIn(usize),
+    /// A link between clusters, by their numbers in the network.
+    Link(u32, u32),
+    AccessOut(u32),
+    AccessIn(u32),
+    Fabric(u32),
+}
+
+/// Where each position of an order stands in a network.
+struct Places<'a> {
+    network: &'a Topology,
+    cluster: Vec<ClusterIndex>,
+}
+
+impl Places<'_> {
+    fn new<'a>(order: &Order, network: &'a Topology) -> Places<'a> {
+        let of = |name: &str| network.find(name).unwrap_or_default();
+        let each =
+            order.clusters().iter().flat_map(|cluster| std::iter::repeat_n(of(&cluster.name), cluster.nodes.len()));
+        Places { network, cluster: each.collect() }
+    }
+
+    /// What an edge needs.
+    fn of_edge(&self, parent: usize, child: usize) -> [Option<Resource>; 5] {
+        let (from, to) = (self.cluster[parent], self.cluster[child]);
+        if from == to {
+            return [Some(Resource::Out(parent)), Some(Resource::Fabric(from.0)), None, None, None];
+        }
+        // One card for everything counts as that of its own cluster.
+        let own_card = self.network.clusters()[from.as_usize()].wan_nic.is_some();
+        let out = if own_card { Resource::WanOut(parent) } else { Resource::Out(parent) };
+        [
+            Some(out),
+            Some(Resource::WanIn(child)),
+            Some(Resource::Link(from.0, to.0)),
+            Some(Resource::AccessOut(from.0)),
+            Some(Resource::AccessIn(to.0)),
+        ]
+    }
+
+    /// How many edges of a tree share each resource.
+    fn used(&self, tree: &PlanTree) -> BTreeMap<Resource, f64> {
+        let mut used = BTreeMap::new();
+        for (child, parent) in tree.parents.iter().enumerate() {
+            let of_edge = parent.map(|parent| self.of_edge(parent, child));
+            of_edge.into_iter().flatten().flatten().for_each(|resource| *used.entry(resource).or_insert(0.0) += 1.0);
+        }
+        used
+    }
+
+    /// Payload bytes per second that a resource carries.
+    fn capacity(&self, resource: Resource) -> f64 {
+        let cluster = |number: u32| &self.network.clusters()[number as usize];
+        let of = |position: usize| &self.network.clusters()[self.cluster[position].as_usize()];
+        let bytes_per_s = match resource {
+            Resource::Out(position) => of(position).nic_out_bytes_per_s,
+            Resource::WanOut(position) => of(position).wan_nic.and_then(|nic| nic.out_bytes_per_s),
+            Resource::WanIn(position) => {
+                let cluster = of(position);
+                cluster.wan_nic.map_or(cluster.nic_in_bytes_per_s, |nic| nic.in_bytes_per_s)
+            }
+            Resource::Link(from, to) => match self.network.wan(ClusterIndex(from), ClusterIndex(to)) {
+                Some(link) => link.rate_bytes_per_s,
+                None => Some(0),
+            },
+            Resource::AccessOut(number) => cluster(number).access_out_bytes_per_s,
+            Resource::AccessIn(number) => cluster(number).access_in_bytes_per_s,
+            Resource::Fabric(number) => cluster(number).fabric_bytes_per_s,
+        };
+        bytes_per_s.map_or(f64::INFINITY, |rate| self.network.payload_factor.of(rate) as f64)
+    }
+
+    /// Seconds from one position to another.
+    fn delay(&self, from: usize, to: usize) -> f64 {
+        let (a, b) = (self.cluster[from], self.cluster[to]);
+        let delay_ns = match a == b {
+            true => self.network.clusters()[a.as_usize()].lan_delay_ns,
+            false => self.network.wan(a, b).map_or(0, |link| link.one_way_delay_ns),
+        };
+        delay_ns as f64 / 1e9
+    }
+
+    fn longest_delay(&self) -> f64 {
+        match self.cluster.iter().all(|cluster| *cluster == self.cluster[0]) {
+            true => self.delay(0, 0),
+            false => longest_delay(self.network),
+        }
+    }
+}
+
+/// Seconds of the longest way between two clusters that have nodes.
+fn longest_delay(network: &Topology) -> f64 {
+    let occupied = |cluster: ClusterIndex| network.clusters()[cluster.as_usize()].nodes > 0;
+    let links = network.wan_links().filter(|&(from, to, _)| occupied(from) && occupied(to));
+    links.map(|(.., WanLink { one_way_delay_ns, .. })| one_way_delay_ns as f64 / 1e9).fold(0.0, f64::max)
+}

@@ -1,0 +1,92 @@
+use super::*;
+use crate::strategy::plan::tests::order;
+use mobcast_topology::preset::m2_fast;
+
+fn overlays(has_network: bool) -> Overlays {
+    let names: Vec<&str> = candidates(has_network).collect();
+    Overlays::of(&names, has_network.then(|| Arc::new(m2_fast(4)))).expect("they are there")
+}
+
+fn one_cluster(nodes: u32, nic: u64) -> Situation {
+    let mut network = Topology::new();
+    network.add_cluster(Cluster::new("A", nodes).with_nic(nic)).expect("it is the first");
+    let network = Some(Arc::new(network));
+    Situation { order: order(&[nodes as usize]), network, local_rtt: None, wan_rtt: None }
+}
+
+fn chosen(bytes: u64, situation: &Situation) -> Choice {
+    choose(Some(bytes), Some(situation), &overlays(situation.network.is_some()), &Costs::NONE)
+}
+
+#[test]
+fn what_cannot_be_compared_is_mob_s() {
+    let named = |choice: Choice| (choice.strategy, choice.predicted.len(), choice.reason);
+    let without = |bytes| named(choose(bytes, None, &overlays(false), &Costs::USUAL));
+    assert_eq!(without(None), ("mob", 0, "mob: a stream of unknown length".into()));
+    assert_eq!(without(Some(5_500_000)), ("mob", 0, "mob: 5.5 MB, to receivers who join while it runs".into()));
+    assert_eq!(without(Some(60_000)), ("mob", 0, "in one frame to each: 60 kB".into()));
+    let (strategy, _, reason) = named(chosen(1_000_000, &one_cluster(2_000, 12_500_000)));
+    assert_eq!((strategy, &*reason), ("mob", "mob: 1 MB to 1999 nodes in one cluster"));
+}
+
+#[test]
+fn a_few_nodes_take_a_binomial_tree_for_little_and_a_chain_for_much() {
+    // Of one piece of 64 KiB, the last of 64 nodes has it after 63 hops of a chain, or 6 + 5 + 4 + 3 + 2 + 1 of a tree.
+    let situation = one_cluster(64, 125_000_000);
+    let little = chosen(65_536, &situation);
+    assert_eq!(little.strategy, "binomial", "{little:?}");
+    let much = chosen(100_000_000, &situation);
+    assert_eq!((much.strategy, much.piece_size), ("chain", Some(16 << 10)), "{much:?}");
+    assert!(much.reason.starts_with("chain: 100 MB to 63 nodes in one cluster, predicted 8"), "{}", much.reason);
+    assert!(much.reason.contains("; mob "), "{}", much.reason);
+}
+
+#[test]
+fn what_takes_long_is_left_to_the_strategy_that_adapts() {
+    let situation = one_cluster(16, 12_500_000);
+    assert_eq!(chosen(100_000_000, &situation).strategy, "chain");
+    let long = chosen(200_000_000, &situation);
+    assert_eq!(long.strategy, "mob");
+    assert!(long.predicted.iter().any(|&(name, seconds)| name == "chain" && seconds < long.predicted[0].1), "{long:?}");
+}
+
+#[test]
+fn between_clusters_little_goes_down_a_tree_and_much_by_mob() {
+    let situation = Situation {
+        order: order(&[4, 4, 4, 4]),
+        network: None,
+        local_rtt: None,
+        wan_rtt: Some(Duration::from_millis(20)),
+    };
+    let of = |bytes| chosen(bytes, &situation).strategy;
+    assert_eq!([100_000, 100_000_000].map(of), ["magpie", "mob"]);
+    let known = Situation { network: Some(Arc::new(m2_fast(4))), ..situation };
+    assert_eq!(chosen(600_000_000, &known).strategy, "mob", "links change within a minute");
+}
+
+#[test]
+fn a_gauge_that_does_not_know_a_cluster_is_no_help() {
+    let known = Situation { network: Some(Arc::new(m2_fast(4))), ..one_cluster(4, 1) };
+    assert!(known_network(&known).is_none(), "it says nothing of the inside of a cluster");
+    let mut other = known.clone();
+    other.order = order(&[1, 1, 1, 1, 1]);
+    assert!(known_network(&other).is_none());
+    other.order = order(&[1, 1, 1, 1]);
+    assert_eq!(known_network(&other).map(|network| network.nodes()), Some(4));
+}
+
+#[test]
+fn pieces_cost_their_part() {
+    let situation = one_cluster(16, 125_000_000);
+    let overlays = overlays(true);
+    let slow = Costs { piece: Duration::from_micros(200), ..Costs::NONE };
+    let size = |costs| choose(Some(30_000_000), Some(&situation), &overlays, costs).piece_size;
+    assert!(size(&slow) > size(&Costs::NONE), "{:?}", size(&slow));
+}
+
+#[test]
+fn sizes_and_times_have_words() {
+    let sizes = [999, 48_000, 1_500_000, 2_000_000, 12_345_678, 3_200_000_000].map(size_in_words);
+    assert_eq!(sizes, ["999 B", "48 kB", "1.5 MB", "2 MB", "12 MB", "3.2 GB"]);
+    assert_eq!([0.000_4, 0.001_1, 1.0, 250.0].map(time_in_words), ["400 µs", "1.1 ms", "1.00 s", "250 s"]);
+}
