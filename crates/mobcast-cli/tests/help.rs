@@ -32,9 +32,9 @@ fn the_version_is_the_same_both_ways() {
 
 #[test]
 fn strategies_are_listed_for_people_and_programs() {
-    assert!(run(["strategies"]).text().lines().next().is_some_and(|line| line.starts_with("mob ")));
+    assert!(run(["strategies"]).text().lines().next().is_some_and(|line| line.starts_with("auto ")));
     let listed = run(["strategies", "--json"]).json();
-    assert_eq!(listed[0]["name"], "mob");
+    assert_eq!((&listed[0]["name"], &listed[1]["name"]), (&"auto".into(), &"mob".into()));
     assert_eq!(listed[0]["default"], true);
     assert!(listed[0]["summary"].is_string());
 }
@@ -62,7 +62,8 @@ fn wrong_usage_is_status_2_and_says_what_would_be_right() {
         (vec!["send", "x", "--max-rate", "10"], "10MB/s, 512KiB/s or 100Mbit/s"),
         (vec!["send", "x", "--wait", "5"], "500ms, 30s, 5m or 24h"),
         (vec!["send", "x", "--expires", "0s"], "500ms, 30s, 5m or 24h"),
-        (vec!["send", "x", "--strategy", "hope"], "possible values: mob"),
+        (vec!["send", "x", "--strategy", "hope"], "possible values: auto, mob"),
+        (vec!["send", "x", "--gather"], "--receivers <N>"),
         (vec!["send", "synthetic:lots"], "64MiB"),
         (vec!["recv"], "there is no ticket"),
         (vec!["recv", "mob1x", "a", "b"], "unexpected argument 'b'"),

@@ -37,7 +37,8 @@ fn broadcast_to(clusters: &[&str]) {
         let receivers: Vec<_> = copies.iter().zip(clusters).map(receive).collect();
         receivers.into_iter().for_each(|receiver| _ = receiver.succeeds());
         let report = send.succeeds().json();
-        assert_eq!(report["strategy"], strategy.as_str());
+        // Before anybody has joined there is nothing to compare.
+        assert_eq!(report["strategy"], if strategy == "auto" { "mob" } else { &strategy });
         for copy in &copies {
             assert!(fs::read(experiment.path(copy)).expect("there") == data(BYTES), "{strategy}: {copy}");
         }
@@ -53,6 +54,52 @@ fn every_strategy_serves_one_cluster() {
 #[test]
 fn every_strategy_serves_two_clusters() {
     broadcast_to(&["A", "B", "B", "A", "B"]);
+}
+
+#[test]
+fn a_group_that_has_gathered_gets_what_is_predicted_to_be_fastest() {
+    for (clusters, bytes, expected) in [
+        (vec!["A", "A", "A"], 10_000, "in one frame to each: 10 kB"),
+        (vec!["A", "A", "A"], BYTES, "chain: 3 MB to 3 nodes in one cluster, predicted "),
+        (vec!["A", "B", "B"], BYTES, "3 MB to 3 nodes in 2 clusters, predicted "),
+    ] {
+        let experiment = Experiment::new();
+        let source = experiment.file("source", bytes);
+        let gauge = gauge(&experiment);
+        let words = ["--receivers", "3", "--gather", "--gauge", &gauge, "--cluster", "A", "--json"];
+        let send = experiment.send([source.to_str().expect("it is text")].into_iter().chain(words));
+        let receive = |(number, cluster): (usize, &&str)| {
+            experiment.recv(&format!("node{number}"), [&*format!("copy{number}"), "--cluster", cluster])
+        };
+        let receivers: Vec<_> = clusters.iter().enumerate().map(receive).collect();
+        receivers.into_iter().for_each(|receiver| _ = receiver.succeeds());
+        let ended = send.succeeds();
+        let report = ended.json();
+        let reason = report["choice"]["reason"].as_str().expect("the root says why");
+        assert!(reason.contains(expected), "{reason}");
+        let predicted = report["choice"]["predicted_seconds"].as_object().expect("the root says what it compared");
+        let strategy = report["strategy"].as_str().expect("it has a name");
+        match bytes {
+            BYTES => assert!(predicted.contains_key("mob") && predicted.contains_key(strategy), "{report}"),
+            _ => assert!(predicted.is_empty(), "{report}"),
+        }
+        assert_eq!(ended.stderr.contains(reason), bytes == BYTES, "{}", ended.stderr);
+        for number in 0..3 {
+            assert!(fs::read(experiment.path(&format!("copy{number}"))).expect("there") == data(bytes), "{reason}");
+        }
+    }
+}
+
+#[test]
+fn who_does_not_gather_in_time_is_not_waited_for() {
+    let experiment = Experiment::new();
+    let source = experiment.file("source", 10);
+    let words = ["--receivers", "2", "--gather", "--wait", "500ms"];
+    let ended = experiment.send([source.to_str().expect("it is text")].into_iter().chain(words)).wait();
+    assert_eq!(ended.code, 4, "{}", ended.stderr);
+    assert!(ended.stderr.contains("0 of 2 receivers joined within 0.5 s; give it longer"), "{}", ended.stderr);
+    let ended = run(["send", "nowhere", "--receivers", "2", "--gather"]);
+    assert_eq!(ended.code, 5, "it does not wait for receivers of nothing: {}", ended.stderr);
 }
 
 #[test]

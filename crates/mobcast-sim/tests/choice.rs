@@ -1,0 +1,57 @@
+//! The choice of a strategy, held against all that could have been chosen: in the simulator, where machines cost nothing, it has to be
+//! the best or as good.
+
+use mobcast_proto::strategy::choice::candidates;
+use mobcast_sim::experiment::{Experiment, Outcome};
+use mobcast_topology::{Cluster, Scenario, Topology, preset};
+
+fn run(topology: &Topology, bytes: u64, strategy: &str) -> Outcome {
+    let mut experiment = Experiment::new(Scenario::steady(topology.clone()), bytes, 1);
+    experiment.strategy = strategy.to_owned();
+    experiment.gather = true;
+    experiment.settings.check_every = 1_000;
+    let outcome = experiment.run();
+    assert_eq!(outcome.stuck, None);
+    outcome
+}
+
+fn seconds(outcome: &Outcome) -> f64 {
+    outcome.last_complete().expect("it is complete").as_secs_f64()
+}
+
+/// What was chosen, having been held against the others.
+fn chosen(topology: &Topology, bytes: u64) -> &'static str {
+    let outcome = run(topology, bytes, "auto");
+    let choice = outcome.choice.clone().expect("it was asked for");
+    let own = seconds(&outcome);
+    let chosen = choice.predicted.first().map(|(_, predicted)| *predicted);
+    println!("{}: {own:.4} s", choice.reason);
+    for other in candidates(true) {
+        let theirs = seconds(&run(topology, bytes, other));
+        assert!(own <= 1.05 * theirs, "{}: {own:.4} s, and {other} {theirs:.4} s", choice.reason);
+    }
+    // A prediction is of use if it tells the strategies apart.
+    assert!(chosen.is_none_or(|predicted| (0.5..1.5).contains(&(own / predicted))), "{}: {own:.4} s", choice.reason);
+    choice.strategy
+}
+
+#[test]
+fn in_one_cluster_it_is_the_best() {
+    let mut switch = Topology::new();
+    switch.add_cluster(Cluster::new("A", 16).with_nic(12_500_000)).expect("it is the first");
+    let all: Vec<&str> =
+        [30_000, 100_000, 1_000_000, 10_000_000, 50_000_000].map(|bytes| chosen(&switch, bytes)).into();
+    assert_eq!(all, ["mob", "chain", "chain", "chain", "chain"]);
+}
+
+#[test]
+fn between_clusters_it_is_the_best() {
+    let all: Vec<&str> =
+        [100_000, 500_000, 4_000_000, 30_000_000].map(|bytes| chosen(&preset::m2_fast(4), bytes)).into();
+    assert_eq!(all, ["magpie", "optimal-trees", "optimal-trees", "optimal-trees"]);
+}
+
+#[test]
+fn what_takes_longer_than_anybody_promises_for_is_left_to_mob() {
+    assert_eq!(chosen(&preset::m2_fast(2), 130_000_000), "mob");
+}
