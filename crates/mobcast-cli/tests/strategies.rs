@@ -85,7 +85,7 @@ fn a_group_that_has_gathered_gets_what_is_predicted_to_be_fastest() {
         }
         assert_eq!(ended.stderr.contains(reason), bytes == BYTES, "{}", ended.stderr);
         for number in 0..3 {
-            assert!(fs::read(experiment.path(&format!("copy{number}"))).expect("there") == data(bytes), "{reason}");
+            assert!(fs::read(experiment.path(format!("copy{number}"))).expect("there") == data(bytes), "{reason}");
         }
     }
 }

@@ -148,3 +148,58 @@ fn seed_204965_what_only_a_disk_that_stands_still_would_get_may_be_given_up() {
     ];
     holds(plan(204_965, &[(18, 22)], &[]), &[object(0, 0, 4_321_732, 32)], &faults);
 }
+
+#[test]
+fn seed_420129_a_founder_misses_the_children_of_a_node_that_follow_another_coordinator() {
+    let links = [
+        (8_500, 6),
+        (2_500, 43),
+        (5_000, 53),
+        (9_000, 17),
+        (8_500, 8),
+        (8_500, 33),
+        (3_000, 46),
+        (7_000, 58),
+        (4_000, 33),
+        (9_000, 24),
+        (500, 32),
+        (2_000, 21),
+        (2_000, 24),
+        (3_500, 24),
+        (9_000, 1),
+    ];
+    let clusters = [(4, 39), (4, 59), (1, 67), (2, 58), (3, 65), (4, 67)];
+    let faults =
+        [(75, Fault::Unplug(4, Duration::from_millis(6_557))), (322, Fault::Pause(0, Duration::from_millis(16_600)))];
+    let flat = Planned { strategy: "flat", ..object(0, 1, 530_199, 16) };
+    holds(plan(420_129, &clusters, &links), &[flat], &faults);
+}
+
+#[test]
+fn seed_420481_a_founder_misses_a_child_that_follows_another_coordinator() {
+    let links = [
+        (1_000, 44),
+        (10_000, 34),
+        (2_000, 5),
+        (1_500, 50),
+        (8_000, 18),
+        (8_000, 44),
+        (4_000, 55),
+        (3_000, 37),
+        (8_000, 48),
+        (3_500, 30),
+        (5_000, 25),
+        (8_500, 1),
+        (7_500, 28),
+        (7_500, 37),
+        (10_000, 14),
+    ];
+    let clusters = [(1, 11), (2, 75), (2, 61), (2, 55), (2, 5), (3, 72)];
+    let faults = [
+        (757, Fault::Join(ClusterIndex(3))),
+        (936, Fault::Pause(0, Duration::from_millis(16_300))),
+        (3_656, Fault::Pause(5, Duration::from_millis(15_400))),
+    ];
+    let binomial = Planned { strategy: "binomial", ..object(0, 0, 13_954_862, 64) };
+    holds(plan(420_481, &clusters, &links), &[binomial], &faults);
+}

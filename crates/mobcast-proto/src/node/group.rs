@@ -190,6 +190,7 @@ impl Node {
         let old_parent = self.membership.parent();
         let first = self.assignment().is_none();
         let old = self.membership.assignment.replace(assignment);
+        let told_parent = old.as_ref().and_then(|old| old.parent.as_ref()).map(|parent| parent.node);
         self.membership.refused_parent = None;
         let new_parent = self.membership.parent();
         self.membership.dial_failures.clear();
@@ -202,12 +203,12 @@ impl Node {
         self.slots_assigned();
         self.part_from(&old.map(|old| [old.local_peers, old.plan_peers].concat()).unwrap_or_default());
         self.ensure_links();
-        if new_parent != old_parent
-            && let Some(parent) = new_parent
-            && self.link_to(parent).is_some()
-        {
+        if new_parent != old_parent && new_parent.is_some_and(|parent| self.link_to(parent).is_some()) {
             self.report_ready();
         }
+        // One that keeps to another coordinator has to miss this node there.
+        let parted = told_parent.filter(|parent| Some(*parent) != new_parent).and_then(|parent| self.link_to(parent));
+        parted.into_iter().for_each(|link| self.greet_with_succession(link));
         self.event(Event::Assigned { cluster, cluster_name });
     }
 
@@ -285,6 +286,18 @@ impl Node {
     }
 
     pub(super) fn member_link_down(&mut self, node: NodeId) {
+        self.child_gone(node);
+        let coordinator = self.membership.coordinator_node();
+        if self.membership.parent() == Some(node) || (node == coordinator && self.upward_link().is_none()) {
+            if node == coordinator && !self.is_coordinating() {
+                self.coordinator_missed();
+            }
+            self.orphaned();
+        }
+    }
+
+    /// A node is not below this one any more, if it was.
+    pub(super) fn child_gone(&mut self, node: NodeId) {
         let was_child = self.membership.children.remove(&node);
         if self.coordinator.is_some() {
             if was_child && self.is_child_of_coordinator(node) {
@@ -292,13 +305,6 @@ impl Node {
             }
         } else if was_child {
             self.report(Report::Lost { node });
-        }
-        let coordinator = self.membership.coordinator_node();
-        if self.membership.parent() == Some(node) || (node == coordinator && self.upward_link().is_none()) {
-            if node == coordinator && !self.is_coordinating() {
-                self.coordinator_missed();
-            }
-            self.orphaned();
         }
     }
 

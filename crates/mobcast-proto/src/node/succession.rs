@@ -170,6 +170,8 @@ impl Node {
             self.upward_link().is_some_and(|up| up != link) || (self.membership.term() == 0 && self.is_coordinating());
         if intact {
             self.membership.remember_claim(succession, signature);
+            // A child that says so follows another one than this node does.
+            self.member_at(link).into_iter().for_each(|node| self.child_gone(node));
         } else {
             self.follow(succession, signature, Some(link));
         }

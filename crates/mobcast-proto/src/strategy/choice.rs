@@ -1,7 +1,7 @@
 //! The choice made for the user: which strategy a broadcast takes, from what its root knows of object, group and network, by a
-//! cost model (`docs/decisions/choice.md` has its terms, and how its constants were found). A function: it measures nothing.
+//! cost model (`docs/strategies/auto.md` has its terms, and how its constants were found). A function: it measures nothing.
 //!
-//! Strategies that cannot adapt are taken for what is over soon: for longer than [`STEADY_FOR`], nobody promises that links and
+//! Strategies that cannot adapt are taken for what is over soon: for longer than ten seconds (`STEADY_FOR`), nobody promises that links and
 //! nodes stay as they are, and `mob`, which adapts, loses little.
 
 use std::sync::Arc;

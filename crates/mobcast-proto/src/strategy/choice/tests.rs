@@ -1,3 +1,5 @@
+//! What is chosen for which object and group, on networks small enough to be reckoned by hand.
+
 use super::*;
 use crate::strategy::plan::tests::order;
 use mobcast_topology::preset::m2_fast;
