@@ -43,7 +43,7 @@ pub struct Graph {
     shunned: BTreeSet<NodeId>,
     /// For each ordered pair of clusters, where the search for the next peer starts.
     cursors: BTreeMap<(ClusterId, ClusterId), usize>,
-    /// Who exchanges with whom of another cluster first: the node of the larger cluster, then that of the smaller one.
+    /// Who exchanges with whom of another cluster first; each pair stands here both ways.
     pairs: BTreeSet<(NodeId, NodeId)>,
     /// Who has dialled whom in vain: a firewall lets nobody in, or nobody from there.
     in_vain: BTreeSet<(NodeId, NodeId)>,
@@ -311,8 +311,7 @@ impl Graph {
 
     /// Peers in other clusters that `node` exchanges with first.
     pub fn counterparts(&self, node: NodeId) -> Vec<NodeId> {
-        let of = |&(a, b): &(NodeId, NodeId)| if a == node { Some(b) } else { (b == node).then_some(a) };
-        self.pairs.iter().filter_map(of).filter(|&peer| self.are_linked(node, peer)).collect()
+        self.paired_with(node).filter(|&peer| self.are_linked(node, peer)).collect()
     }
 
     /// Spreads the nodes of each two clusters over each other ([`crate::group::pairing`]), with new links where that needs them.
@@ -320,31 +319,23 @@ impl Graph {
     pub fn pair_clusters(&mut self, clusters: &[&[NodeId]]) -> BTreeSet<NodeId> {
         let mut pairs: BTreeSet<(NodeId, NodeId)> = BTreeSet::new();
         if clusters.len() <= GLOBAL_PEERS_TOLD + 1 {
-            let before: BTreeMap<NodeId, Vec<NodeId>> = self.pairs.iter().fold(BTreeMap::new(), |mut all, &(a, b)| {
-                all.entry(a).or_insert_with(Vec::new).push(b);
-                all
-            });
             for (i, &one) in clusters.iter().enumerate() {
                 for &other in &clusters[i + 1..] {
                     let (many, few) = if one.len() >= other.len() { (one, other) } else { (other, one) };
-                    pairs.extend(self.spread(many, few, &before));
+                    pairs.extend(self.spread(many, few).into_iter().flat_map(|(a, b)| [(a, b), (b, a)]));
                 }
             }
         }
-        let changed = pairs.symmetric_difference(&self.pairs).flat_map(|&(a, b)| [a, b]).collect();
+        let changed = pairs.symmetric_difference(&self.pairs).map(|&(node, _)| node).collect();
         self.pairs = pairs;
         changed
     }
 
-    fn spread(
-        &mut self,
-        many: &[NodeId],
-        few: &[NodeId],
-        before: &BTreeMap<NodeId, Vec<NodeId>>,
-    ) -> BTreeMap<NodeId, NodeId> {
-        let with =
-            |(&node, peers): (&NodeId, &Vec<NodeId>)| Some((node, *peers.iter().find(|peer| few.contains(peer))?));
-        let before = before.iter().filter(|(node, _)| many.contains(node)).filter_map(with).collect();
+    fn spread(&mut self, many: &[NodeId], few: &[NodeId]) -> BTreeMap<NodeId, NodeId> {
+        let towards = few.first().map(|peer| self.vertices[peer].cluster);
+        let is_there = |peer: &NodeId| self.vertices.get(peer).map(|vertex| vertex.cluster) == towards;
+        let with = |&node: &NodeId| Some((node, self.paired_with(node).find(is_there)?));
+        let before = many.iter().filter_map(with).collect();
         let linked: BTreeSet<(NodeId, NodeId)> = many
             .iter()
             .flat_map(|&node| {
@@ -360,6 +351,10 @@ impl Graph {
             way.is_some()
         };
         spread(many, few, &before, |node, peer| linked.contains(&(node, peer)), link)
+    }
+
+    fn paired_with(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+        self.pairs.range((node, NodeId(0))..=(node, NodeId(u32::MAX))).map(|&(_, peer)| peer)
     }
 
     fn are_linked(&self, a: NodeId, b: NodeId) -> bool {
