@@ -13,7 +13,7 @@ use mobcast_proto::content::piece_size::{PieceSizeInput, strategy_piece_size};
 use mobcast_proto::group::ticket::Ticket;
 use mobcast_proto::limits::{PIECE_SIZE_MAX, PIECE_SIZE_MIN, PIECES_MAX};
 use mobcast_proto::strategy::Registry;
-use mobcast_proto::strategy::choice::{AUTO, Costs, candidates};
+use mobcast_proto::strategy::choice::{AUTO, Costs, candidates, choose};
 use mobcast_proto::strategy::overlay::Overlays;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, mpsc};
@@ -147,11 +147,14 @@ impl Group {
     pub async fn gather(&self, members: usize) -> Result<(), Error> {
         let mut events = self.inner.state.subscribe();
         while self.members().len() < members {
-            if let Err(RecvError::Closed) = events.recv().await {
-                return Err(Error::Left);
+            while self.members().len() < members {
+                if let Err(RecvError::Closed) = events.recv().await {
+                    return Err(Error::Left);
+                }
             }
+            // One may be lost meanwhile.
+            tokio::time::sleep(LINKING).await;
         }
-        tokio::time::sleep(LINKING).await;
         Ok(())
     }
 
@@ -180,9 +183,13 @@ impl Group {
         let open = move || open(source, &spool_dir);
         let source = tokio::task::spawn_blocking(open).await.map_err(|_| Error::Left)??;
         let driver = self.inner.driver.handle();
-        let choice = match is_auto {
-            true => Some(driver.choose(source.description().length, Costs::USUAL).await.ok_or(Error::Left)?),
-            false => None,
+        let length = source.description().length;
+        // Of a group that is still to come, nothing is known.
+        let is_early = options.receivers.is_some_and(|receivers| receivers as usize > self.members().len());
+        let choice = match (is_auto, is_early) {
+            (true, true) => Some(choose(length, None, &overlays(&self.inner.options)?, &Costs::USUAL)),
+            (true, false) => Some(driver.choose(length, Costs::USUAL).await.ok_or(Error::Left)?),
+            (false, _) => None,
         };
         let mut options = options;
         if let Some(choice) = &choice {

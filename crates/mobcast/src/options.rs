@@ -8,7 +8,7 @@ pub use mobcast_net::driver::DEFAULT_PORT;
 use mobcast_net::store::default_spool_dir;
 use mobcast_proto::limits::NAME_BYTES_MAX;
 
-use crate::{AUTO, Error, Gauge};
+use crate::{AUTO, Error, Gauge, STRATEGIES};
 
 /// How long a ticket admits, unless told otherwise.
 const EXPIRES: Duration = Duration::from_secs(24 * 3600);
@@ -34,8 +34,8 @@ pub struct GroupOptions {
     /// Bytes per second of payload that this node sends at most, to all peers together.
     pub max_rate_bytes_per_s: Option<u64>,
     /// Names of the strategies by which objects will be broadcast, of [`crate::STRATEGIES`]. Each needs its own links between
-    /// the nodes, which all have from the beginning. [`crate::AUTO`] stands for those among which is chosen. Only the
-    /// founder's count. Default: `auto`.
+    /// the nodes, which all have from the beginning. [`crate::AUTO`] stands for those among which is chosen: `mob` and
+    /// some trees, in groups of at most 1,024 nodes and 16 clusters. Only the founder's count. Default: `mob`.
     pub strategies: Vec<String>,
     /// What the network is like, for strategies that plan for it. Only the founder's counts.
     pub gauge: Option<Gauge>,
@@ -66,7 +66,7 @@ impl Default for GroupOptions {
             plain: false,
             expires: EXPIRES,
             max_rate_bytes_per_s: None,
-            strategies: vec![AUTO.into()],
+            strategies: vec![STRATEGIES[0].name.into()],
             gauge: None,
             spool_dir: default_spool_dir(),
         }

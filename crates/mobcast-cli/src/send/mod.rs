@@ -34,6 +34,9 @@ use roster::Roster;
 /// After the last receiver's result, the word that all may go takes one way down the group.
 const RELEASE_MAX: Duration = Duration::from_millis(500);
 
+/// What a group takes to be linked after the last one has joined: it is not the user's patience.
+const LINKING_MAX: Duration = Duration::from_secs(2);
+
 /// Send a file, directory or stream to everybody who has the ticket
 ///
 /// Prints a ticket; on each receiver, run: mobcast recv TICKET. The transfer starts with the first receiver and takes
@@ -147,7 +150,8 @@ async fn gather(args: &SendArgs, group: &Group, screen: &mut Screen, interrupt: 
     let wanted = args.receivers.unwrap_or(0);
     screen.say(&format!("the transfer starts when {wanted} receivers have joined"));
     let mut events = group.events();
-    let gathered = timeout(args.wait.unwrap_or(Duration::MAX), group.gather(wanted as usize));
+    let patience = args.wait.map_or(Duration::MAX, |wait| wait.saturating_add(LINKING_MAX));
+    let gathered = timeout(patience, group.gather(wanted as usize));
     let mut gathered = pin!(gathered);
     loop {
         tokio::select! {

@@ -58,12 +58,12 @@ pub async fn run(
     let started_at = unix_seconds();
     pids.push(run.start(0, &run.send(strategy, pids.len()))?);
     let left = run.listen(&mut hearing, &mut attempt, started_at).await;
-    if planned.gather {
-        attempt.start_later(started_at);
-    }
     if left > 0 {
         attempt.failed(format!("{left} programs were not done after {} s", planned.timeout_s));
         pids.iter().for_each(|pid| process::signal(*pid, Signal::KILL));
+    }
+    if planned.gather && attempt.failure.is_none() {
+        attempt.start_later(started_at);
     }
     for (number, node) in lab.nodes().iter().enumerate().skip(1) {
         if attempt.nodes[number].complete_s.is_none() {

@@ -15,6 +15,8 @@ use crate::units::{ClusterId, NodeId};
 const COORDINATOR_LOCAL_CHILDREN_MAX: usize = COORDINATOR_CHILDREN_MAX * 2 / 3;
 /// With so many others in its cluster, the top need not be anybody's only link to it.
 const TOP_COMPANY: usize = 3;
+/// In larger clusters counterparts are not looked for: spreading takes time that grows with the square of their size.
+const PAIRED_MAX: usize = 512;
 /// Attempts to find a peer with room by chance before all are looked through.
 const TRIES: usize = 32;
 
@@ -322,6 +324,10 @@ impl Graph {
             for (i, &one) in clusters.iter().enumerate() {
                 for &other in &clusters[i + 1..] {
                     let (many, few) = if one.len() >= other.len() { (one, other) } else { (other, one) };
+                    // With more, a node of the smaller cluster would need more links than it may have.
+                    if many.len() > PAIRED_MAX || many.len() > few.len() * GLOBAL_PEERS_MAX {
+                        continue;
+                    }
                     pairs.extend(self.spread(many, few).into_iter().flat_map(|(a, b)| [(a, b), (b, a)]));
                 }
             }

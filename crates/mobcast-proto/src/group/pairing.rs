@@ -20,7 +20,7 @@ pub fn spread(
 ) -> BTreeMap<NodeId, NodeId> {
     let mut linked: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
     for &node in many {
-        let own = before.get(&node).filter(|peer| few.contains(peer));
+        let own = before.get(&node).filter(|&&peer| few.contains(&peer) && is_linked(node, peer));
         let others = few.iter().filter(|&&peer| Some(&peer) != own && is_linked(node, peer));
         linked.insert(node, own.into_iter().chain(others).copied().collect());
     }
@@ -115,6 +115,14 @@ mod tests {
         let before: BTreeMap<NodeId, NodeId> = [(NodeId(100), NodeId(1)), (NodeId(101), NodeId(0))].into();
         let pairs = spread(&nodes([100, 101]), &nodes([0, 1]), &before, |_, _| true, |_, _| unreachable!());
         assert_eq!(pairs, before);
+    }
+
+    #[test]
+    fn a_pair_that_is_not_linked_any_more_is_none() {
+        let before: BTreeMap<NodeId, NodeId> = [(NodeId(100), NodeId(0))].into();
+        let linked = |_, peer: NodeId| peer == NodeId(1);
+        let pairs = spread(&nodes([100]), &nodes([0, 1]), &before, linked, |_, _| false);
+        assert_eq!(pairs, [(NodeId(100), NodeId(1))].into());
     }
 
     #[test]

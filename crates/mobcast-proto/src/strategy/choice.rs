@@ -145,7 +145,8 @@ fn best_of_tree(
     let sizes =
         std::iter::successors(Some(least), |size| size.checked_mul(2)).take_while(|&s| s <= TREE_PIECE_MAX.max(least));
     let timed = sizes.map(|size| (size, costs.of_trees(bytes, size, &plan, &situation.order, network)));
-    let (size, seconds) = timed.min_by(|a, b| a.1.total_cmp(&b.1))?;
+    // A network without a way to some cluster has no time.
+    let (size, seconds) = timed.filter(|(_, seconds)| seconds.is_finite()).min_by(|a, b| a.1.total_cmp(&b.1))?;
     Some((kind.name, Some(size), seconds))
 }
 
