@@ -36,7 +36,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// A machine as of 2020, one core (`docs/performance.md`); `mobcast calibrate` measures this one.
+    /// What a machine is taken for: estimates, not measured.
     pub const USUAL: Costs =
         Costs { bytes_per_s: 600e6, piece: Duration::from_micros(60), hop: Duration::from_micros(200) };
     /// The simulator's machines, which cost nothing.
