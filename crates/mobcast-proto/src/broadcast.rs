@@ -214,11 +214,6 @@ impl Broadcast {
         self.arrived_at
     }
 
-    /// Whether a peer says that it has something that is missing here.
-    pub fn is_obtainable(&self) -> bool {
-        self.swarm.peers().any(|(_, peer)| peer.have.missing_from(self.swarm.have()) > 0)
-    }
-
     /// Whether a piece has arrived and is not stored yet.
     pub fn waits_for_disk(&self) -> bool {
         self.swarm.open().any(|(_, open)| open.is_complete())

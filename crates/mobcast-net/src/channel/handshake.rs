@@ -15,8 +15,12 @@ use rustls_pki_types::UnixTime;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+#[cfg(target_os = "linux")]
+use tracing::debug;
 use webpki::KeyUsage;
 
+#[cfg(target_os = "linux")]
+use super::pacing::pace_if_far;
 use super::record::{CIPHERTEXT_BYTES_MAX, HEADER_BYTES, Opener, Sealer, content};
 use super::rekey::Rekeying;
 use super::{ALPN, Counters, HANDSHAKE_TIME, HandshakeError, Incoming, Receiver, Sender, WELCOME_TYPE};
@@ -159,6 +163,10 @@ async fn drive<C: Connection>(
     let rekeying = Arc::new(Rekeying::new(Box::new(schedule)));
     let sealer = Sealer::new(secrets.tx).map_err(HandshakeError::from_channel)?;
     let opener = Opener::new(secrets.rx).map_err(HandshakeError::from_channel)?;
+    #[cfg(target_os = "linux")]
+    if let Err(error) = pace_if_far(&stream) {
+        debug!(%error, "this system does not pace");
+    }
     let (receiving, sending) = stream.into_split();
     let sender = Sender::new(sending, sealer, Arc::clone(&rekeying), Arc::clone(&counters), outgoing);
     let receiver = Receiver::new(receiving, opener, rekeying, counters, &read.bytes);

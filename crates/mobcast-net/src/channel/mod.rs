@@ -22,11 +22,14 @@
 //! | `record` | sealing and opening records; nonces, types, padding |
 //! | `rekey` | the next keys, for both directions |
 //! | [`Sender`], [`Receiver`] | the two halves, for two tasks; they share counters and, when keys change, the key schedule |
+//! | `pacing` | has the kernel spread what goes far over the round trip |
 //! | [`socket`] | settings of TCP, listening, measuring a round trip |
 
 mod counters;
 mod error;
 mod handshake;
+#[cfg(target_os = "linux")]
+mod pacing;
 mod receiver;
 mod record;
 mod rekey;

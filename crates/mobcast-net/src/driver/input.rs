@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use super::NodeView;
 use super::dial::{DialError, Established};
 use super::link::LinkEnd;
+use super::pieces::Verdict;
 use crate::store::{Finished, ObjectSink, ObjectSource, StoreError};
 
 /// An input to the node's task.
@@ -32,10 +33,8 @@ pub enum Input {
     Payload { link: LinkId, broadcast: BroadcastId, piece: PieceIndex, range: ByteRange },
     /// A part of a piece was sent or given up.
     Sent { link: LinkId },
-    /// A piece is verified and stored.
-    Stored { broadcast: BroadcastId, piece: PieceIndex },
-    /// A piece has to come again.
-    Wrong { broadcast: BroadcastId, piece: PieceIndex, forged: bool },
+    /// A complete piece was verified, and stored if it is right.
+    Judged { broadcast: BroadcastId, piece: PieceIndex, verdict: Verdict },
     /// A source cannot be read, or a sink cannot be read or written.
     StoreFailed { broadcast: BroadcastId, error: Arc<StoreError> },
     /// The root has read more pieces.

@@ -89,6 +89,17 @@ pub struct FullPiece {
     index: Arc<IndexState>,
 }
 
+/// Bytes that are verified about as fast as a thread is woken.
+const QUICK_BYTES: u32 = 128 << 10;
+
+impl FullPiece {
+    /// Whether storing it waits for nothing and takes no longer than waking a thread.
+    pub fn is_quick(&self) -> bool {
+        let in_memory = || self.sink.at_hand().is_some_and(|bytes| bytes.file().is_none());
+        self.len <= QUICK_BYTES && in_memory()
+    }
+}
+
 #[derive(Debug)]
 enum PieceData {
     Pooled(BytesMut),

@@ -1,9 +1,8 @@
 //! Where a broadcast's bytes are read to serve peers: the root's source, or a receiver's sink.
 
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use crate::store::{ObjectSink, ObjectSource, StoreError};
+use crate::store::{AtHand, ObjectSink, ObjectSource, StoreError};
 
 /// Bytes of an object, by offset.
 #[derive(Clone, Debug)]
@@ -23,11 +22,11 @@ impl Store {
         }
     }
 
-    /// The file that holds exactly the object's bytes, if there is one.
-    pub fn file(&self) -> Option<BorrowedFd<'_>> {
+    /// The bytes, for those who must not wait; none if they may always have to.
+    pub fn at_hand(&self) -> Option<AtHand<'_>> {
         match self {
-            Store::Source(source) => source.file(),
-            Store::Sink(sink) => sink.file(),
+            Store::Source(source) => source.at_hand(),
+            Store::Sink(sink) => sink.at_hand(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Where the bytes of objects come from and go to: sources, sinks, and the hashing of pieces between them.
 //!
-//! Everything here but [`read_cached`] blocks and is called on threads made for it; several threads may use one source
+//! Everything here but [`AtHand`] blocks and is called on threads made for it; several threads may use one source
 //! or sink at the same time. Offsets are bytes of the object. Nothing here knows of peers, and nothing is verified here: a
 //! sink is given verified pieces, each once, in any order.
 //!
@@ -14,8 +14,8 @@
 //! Invariants: no open follows a symbolic link beneath a destination; partial data never has the name of the
 //! finished thing; the finished name appears after the data is on disk.
 
+mod at_hand;
 mod beneath;
-mod cached;
 mod error;
 pub mod pieces;
 pub mod sink;
@@ -23,7 +23,7 @@ pub mod source;
 mod spool;
 pub mod synthetic;
 
-pub use cached::{is_in_memory, read_cached};
+pub use at_hand::{AtHand, is_in_memory};
 pub use error::StoreError;
 pub use pieces::{ObjectHasher, PieceHash, PieceHasher, hash_piece, object_hash};
 pub use sink::{Finished, ObjectSink, SinkOptions, SinkTarget};

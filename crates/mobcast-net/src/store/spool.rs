@@ -2,15 +2,15 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::StoreError;
 use super::beneath::{check_space, open_user_dir, partial_name};
+use super::{AtHand, StoreError};
 
 /// Where spools go unless the user says otherwise: `TMPDIR`, else `/var/tmp`, which unlike `/tmp` is not memory.
 pub fn default_spool_dir() -> PathBuf {
@@ -58,6 +58,11 @@ impl Spool {
 
     pub(crate) fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         self.file.read_exact_at(buf, offset).map_err(|error| self.error("read a temporary file in", error))
+    }
+
+    /// The file, for those who must not wait.
+    pub(crate) fn at_hand(&self) -> AtHand<'_> {
+        AtHand::File(self.file.as_fd())
     }
 
     fn error(&self, action: &'static str, error: io::Error) -> StoreError {

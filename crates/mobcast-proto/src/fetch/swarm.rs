@@ -155,6 +155,11 @@ impl Swarm {
         &self.have
     }
 
+    /// Whether a peer says that it has something that is missing here.
+    pub fn is_obtainable(&self) -> bool {
+        self.peers().any(|(_, peer)| peer.have.missing_from(&self.have) > 0)
+    }
+
     /// Whether every piece of the whole object is stored.
     pub fn is_complete(&self) -> bool {
         self.end.is_some() && self.have.count() == self.known

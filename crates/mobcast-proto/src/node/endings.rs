@@ -289,7 +289,7 @@ impl Node {
     /// Without its root a broadcast can still be completed from others: who gets nothing any more gives up.
     fn end_without_root(&mut self, id: BroadcastId) {
         let Some(broadcast) = self.broadcasts.get(&id) else { return };
-        let patience = if broadcast.is_obtainable() { OBTAINABLE_MAX } else { SILENCE_MAX };
+        let patience = if broadcast.swarm().is_obtainable() { OBTAINABLE_MAX } else { SILENCE_MAX };
         let in_vain = self.now.since(broadcast.arrived_at()) >= patience && !broadcast.waits_for_disk();
         if broadcast.phase == Phase::Active && in_vain {
             let pieces = broadcast.announcement.descriptor.piece_count().unwrap_or(broadcast.swarm().known());

@@ -1,7 +1,7 @@
 //! Inputs: handed to the core, with the time, and then whatever it wants is carried out.
 
 use mobcast_proto::Duration;
-use tracing::{debug, trace, warn};
+use tracing::trace;
 
 use super::{Engine, Flow};
 use crate::driver::input::{Command, Input};
@@ -25,16 +25,7 @@ impl Engine {
                 self.node.handle_payload(now, link, broadcast, piece, range);
             }
             Input::Sent { link } => self.node.handle_sent(now, link),
-            Input::Stored { broadcast, piece } => {
-                debug!(%broadcast, %piece, "stored");
-                self.node.handle_stored(now, broadcast, piece);
-            }
-            Input::Wrong { broadcast, piece, forged } => {
-                if forged {
-                    warn!(%broadcast, %piece, "a piece is not what the root signed");
-                }
-                self.node.handle_wrong(now, broadcast, piece, forged);
-            }
+            Input::Judged { broadcast, piece, verdict } => self.judged(broadcast, piece, verdict),
             Input::StoreFailed { broadcast, error } => self.store_failed(broadcast, error),
             Input::Hashed { broadcast, hashes } => {
                 hashes.into_iter().for_each(|hash| self.node.handle_hashed(now, broadcast, hash));

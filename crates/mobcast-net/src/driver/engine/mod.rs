@@ -25,6 +25,7 @@ use std::time::Duration;
 use mobcast_proto::node::Node;
 use mobcast_proto::{BroadcastId, LinkId, Time};
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout};
@@ -103,6 +104,8 @@ pub struct Engine {
     transfers: BTreeMap<BroadcastId, Transfer>,
     storing: Arc<Workers>,
     reading: Arc<Workers>,
+    /// Whether the runtime has one thread, so that waking another one costs more than a quick piece does.
+    single: bool,
 }
 
 /// Whether the engine goes on.
@@ -147,6 +150,7 @@ impl Engine {
             transfers: BTreeMap::new(),
             storing,
             reading,
+            single: Handle::current().metrics().num_workers() == 1,
         })
     }
 

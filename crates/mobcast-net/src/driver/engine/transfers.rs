@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use mobcast_proto::content::Descriptor;
-use mobcast_proto::{BroadcastId, Digest};
-use tracing::{info, warn};
+use mobcast_proto::{BroadcastId, Digest, PieceIndex};
+use tracing::{debug, info, warn};
 
 use super::Engine;
 use crate::driver::Notice;
@@ -116,22 +116,38 @@ impl Engine {
     /// Has a complete piece verified and stored.
     pub(super) fn store(&mut self, full: FullPiece) {
         let (broadcast, piece) = (full.broadcast, full.piece);
+        if self.single && full.is_quick() {
+            let verdict = self.pieces.store(full);
+            return self.judged(broadcast, piece, verdict);
+        }
         let (pieces, inputs) = (Arc::clone(&self.pieces), self.inputs.clone());
         let drainer = self.transfers.get(&broadcast).and_then(|transfer| transfer.drainer.as_ref());
         let doorbell = drainer.map(Drainer::doorbell);
         self.storing.run(move || {
-            let input = match pieces.store(full) {
-                Verdict::Stored => Input::Stored { broadcast, piece },
-                Verdict::Forged => Input::Wrong { broadcast, piece, forged: true },
-                Verdict::TooEarly => Input::Wrong { broadcast, piece, forged: false },
-                Verdict::Failed(error) => Input::StoreFailed { broadcast, error: Arc::new(error) },
-            };
+            let verdict = pieces.store(full);
             if let Some(doorbell) = doorbell {
                 doorbell.ring();
             }
             // If the node's task is gone, nobody wants to know.
-            let _ = inputs.blocking_send(input);
+            let _ = inputs.blocking_send(Input::Judged { broadcast, piece, verdict });
         });
+    }
+
+    /// A complete piece was verified, and stored if it is right.
+    pub(super) fn judged(&mut self, broadcast: BroadcastId, piece: PieceIndex, verdict: Verdict) {
+        let now = self.clock.now();
+        match verdict {
+            Verdict::Stored => {
+                debug!(%broadcast, %piece, "stored");
+                self.node.handle_stored(now, broadcast, piece);
+            }
+            Verdict::Forged => {
+                warn!(%broadcast, %piece, "a piece is not what the root signed");
+                self.node.handle_wrong(now, broadcast, piece, true);
+            }
+            Verdict::TooEarly => self.node.handle_wrong(now, broadcast, piece, false),
+            Verdict::Failed(error) => self.store_failed(broadcast, Arc::new(error)),
+        }
     }
 
     /// The core has every piece. At a receiver, the object is put into its place.

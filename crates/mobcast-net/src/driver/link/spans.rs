@@ -76,7 +76,7 @@ impl Kept {
     /// they cannot be read, reading them says why.
     fn pipe(self: &Arc<Kept>, part: &Part, range: ByteRange) -> Option<Piped> {
         let offset = part.piece_offset + u64::from(range.start);
-        let file = part.store.file().filter(|_| offset.is_multiple_of(PAGE_BYTES))?;
+        let file = part.store.at_hand()?.file().filter(|_| offset.is_multiple_of(PAGE_BYTES))?;
         let kept = lock(&self.pipes).pop();
         let pipe = kept.or_else(|| Pipe::new(SPAN_BYTES as usize).ok());
         let mut piped = Piped { pipe, kept: Arc::clone(self) };
@@ -96,8 +96,8 @@ pub enum SpanData {
     Copied(Copied),
     /// As pages of the file that they are in, for a link whose payload travels in the clear.
     Piped(Piped),
-    /// In a file, and probably in memory: the link itself reads them, straight into the records that it seals.
-    InFile,
+    /// Probably in memory, or quickly made: the link itself reads them, straight into the records that it seals.
+    AtHand,
 }
 
 /// The bytes of a span, in a buffer that goes back when they are sent.
@@ -222,14 +222,18 @@ impl SpanQueue {
 
     /// What needs no thread, because no disk has to be waited for.
     fn at_once(&mut self, part: &Part, range: ByteRange) -> Option<SpanData> {
-        let file = part.store.file()?;
+        let at_hand = part.store.at_hand()?;
         if self.plain {
             // Whether pages of other file systems are in memory cannot be asked.
-            return if is_in_memory(file) { self.reader.kept.pipe(part, range).map(SpanData::Piped) } else { None };
+            return if at_hand.file().is_some_and(is_in_memory) {
+                self.reader.kept.pipe(part, range).map(SpanData::Piped)
+            } else {
+                None
+            };
         }
         let read_by_thread = !self.reads || self.after_miss > 0;
         self.after_miss = self.after_miss.saturating_sub(1);
-        if read_by_thread { None } else { Some(SpanData::InFile) }
+        if read_by_thread { None } else { Some(SpanData::AtHand) }
     }
 
     /// What was looked for in memory is not there: a thread reads it, and the next ones ahead.
@@ -291,7 +295,7 @@ mod tests {
         let (mut spans, _queue) = spans_of(&data, false, true);
         let first = spans.pop().expect("two spans wait");
         let (part, last) = (Arc::clone(&first.part), first.last);
-        assert!(matches!(data_of(first).await, SpanData::InFile));
+        assert!(matches!(data_of(first).await, SpanData::AtHand));
         spans.missed(Arc::clone(&part), ByteRange { start: 100, end: SPAN_BYTES }, last);
         let SpanData::Copied(copied) = data_of(spans.pop().expect("it comes again")).await else { panic!("copied") };
         assert!(copied.bytes() == &data[100..SPAN_BYTES as usize]);

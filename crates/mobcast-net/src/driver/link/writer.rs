@@ -17,7 +17,7 @@ use super::spans::{SpanData, SpanQueue, SpanReader};
 use crate::channel::Sender;
 use crate::driver::input::Input;
 use crate::driver::rate::{Limit, Pacer};
-use crate::store::{StoreError, read_cached};
+use crate::store::StoreError;
 
 /// What a writer shares with the rest of the node.
 #[derive(Clone, Debug)]
@@ -173,11 +173,11 @@ impl Writer {
                 self.sender.send_piped(header, pipe.reader()).await?;
                 pipe.took(bytes);
             }
-            SpanData::InFile => {
+            SpanData::AtHand => {
                 let part = &sending.part;
                 let offset = part.piece_offset + u64::from(header.range.start);
                 let read =
-                    |into: &mut [IoSliceMut<'_>]| part.store.file().is_some_and(|file| read_cached(file, offset, into));
+                    |into: &mut [IoSliceMut<'_>]| part.store.at_hand().is_some_and(|bytes| bytes.read(offset, into));
                 return Ok(self.sender.send_read(header, read).await?);
             }
         }

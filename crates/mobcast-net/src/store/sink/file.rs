@@ -2,7 +2,7 @@
 //! device, written in place.
 
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -15,8 +15,8 @@ use super::target::Place;
 use super::{Finished, Sink, SinkOptions};
 use crate::store::StoreError;
 use crate::store::beneath::{check_space, for_each_nonzero, modified, partial_name, permissions};
-use crate::store::cached::is_in_memory;
 use crate::store::source::device_size;
+use crate::store::{AtHand, is_in_memory};
 
 /// A file or block device being received.
 #[derive(Debug)]
@@ -149,8 +149,8 @@ impl Sink for FileSink {
         self.file.read_exact_at(buf, offset).map_err(|error| self.error("read", error))
     }
 
-    fn file(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.file.as_fd())
+    fn at_hand(&self) -> Option<AtHand<'_>> {
+        Some(AtHand::File(self.file.as_fd()))
     }
 
     fn finish(&self, length: u64) -> Result<Finished, StoreError> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::{Finished, Sink};
 use crate::store::spool::Spool;
-use crate::store::{StoreError, synthetic_fill};
+use crate::store::{AtHand, StoreError, synthetic_fill};
 
 /// An object collected in memory.
 #[derive(Debug)]
@@ -54,6 +54,10 @@ impl Sink for BytesSink {
         Ok(())
     }
 
+    fn at_hand(&self) -> Option<AtHand<'_>> {
+        self.data.try_read().ok().map(AtHand::Filling)
+    }
+
     fn finish(&self, _length: u64) -> Result<Finished, StoreError> {
         let all = self.data.read().unwrap_or_else(PoisonError::into_inner);
         Ok(Finished { path: None, bytes: Some(Arc::clone(&all)) })
@@ -84,6 +88,10 @@ impl Sink for DroppingSink {
         Ok(())
     }
 
+    fn at_hand(&self) -> Option<AtHand<'_>> {
+        Some(AtHand::Generated { seed: self.seed })
+    }
+
     fn finish(&self, _length: u64) -> Result<Finished, StoreError> {
         Ok(Finished::default())
     }
@@ -110,6 +118,10 @@ impl Sink for HoldingSink {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         self.spool.read_at(offset, buf)
+    }
+
+    fn at_hand(&self) -> Option<AtHand<'_>> {
+        Some(self.spool.at_hand())
     }
 
     fn finish(&self, _length: u64) -> Result<Finished, StoreError> {

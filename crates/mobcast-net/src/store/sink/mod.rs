@@ -20,7 +20,6 @@
 //! without force, and the same command run twice never puts a tree into its own copy.
 
 use std::io::Write;
-use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,7 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use mobcast_proto::content::{Descriptor, ObjectKind};
 use mobcast_proto::limits::OBJECT_BYTES_MAX;
 
-use super::{StoreError, default_spool_dir};
+use super::{AtHand, StoreError, default_spool_dir};
 
 mod attributes;
 mod directory;
@@ -98,7 +97,8 @@ trait Sink: Send + Sync {
     fn finish(&self, length: u64) -> Result<Finished, StoreError>;
     /// Nothing partial may be left; never called after a successful `finish`.
     fn abandon(&self);
-    fn file(&self) -> Option<BorrowedFd<'_>> {
+    /// Where the bytes are at the object's offsets, if they can be read without waiting.
+    fn at_hand(&self) -> Option<AtHand<'_>> {
         None
     }
     fn drain_ready(&self) -> Result<u64, StoreError> {
@@ -179,9 +179,10 @@ impl ObjectSink {
         self.sink.read_at(offset, buf)
     }
 
-    /// The file that holds what was written at the object's offsets; none for anything but a file or block device.
-    pub fn file(&self) -> Option<BorrowedFd<'_>> {
-        self.sink.file()
+    /// What was written, at the object's offsets, for those who must not wait; none for a directory, and for memory while
+    /// somebody writes to it.
+    pub fn at_hand(&self) -> Option<AtHand<'_>> {
+        self.sink.at_hand()
     }
 
     /// Writes out what has arrived without a gap, if the sink is a pipe; a no-op for others. Blocks as long as the

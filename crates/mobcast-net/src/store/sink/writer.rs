@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Finished, Sink};
-use crate::store::StoreError;
 use crate::store::spool::Spool;
+use crate::store::{AtHand, StoreError};
 
 /// Bytes taken from the spool at once.
 const STEP: u64 = 1 << 20;
@@ -97,6 +97,10 @@ impl Sink for WriterSink {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         self.spool.read_at(offset, buf)
+    }
+
+    fn at_hand(&self) -> Option<AtHand<'_>> {
+        Some(self.spool.at_hand())
     }
 
     fn drain_ready(&self) -> Result<u64, StoreError> {

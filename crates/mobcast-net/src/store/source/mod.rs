@@ -4,7 +4,7 @@
 //! [`ObjectSource::check_unchanged`]. Left to others: cutting into pieces, hashing, signing.
 
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use mobcast_proto::content::{Descriptor, FileMeta, ObjectKind};
 use mobcast_proto::limits::OBJECT_BYTES_MAX;
 use rustix::fs::{FileType, OFlags};
 
-use super::{StoreError, synthetic_fill};
+use super::{AtHand, StoreError, synthetic_fill};
 
 mod directory;
 mod scan;
@@ -139,11 +139,17 @@ impl ObjectSource {
         }
     }
 
-    /// The file or block device that holds the object's bytes at the object's offsets; none for anything else.
-    pub fn file(&self) -> Option<BorrowedFd<'_>> {
+    /// The bytes at the object's offsets, for those who must not wait; none for a directory. Of a stream, only bytes that are
+    /// [`available`] may be read.
+    ///
+    /// [`available`]: ObjectSource::available
+    pub fn at_hand(&self) -> Option<AtHand<'_>> {
         match &self.data {
-            Data::File(file) => Some(file.file.as_fd()),
-            Data::Directory(_) | Data::Bytes(_) | Data::Synthetic { .. } | Data::Stream(_) => None,
+            Data::File(file) => Some(AtHand::File(file.file.as_fd())),
+            Data::Bytes(bytes) => Some(AtHand::Memory(bytes)),
+            Data::Synthetic { seed } => Some(AtHand::Generated { seed: *seed }),
+            Data::Stream(spool) => Some(spool.at_hand()),
+            Data::Directory(_) => None,
         }
     }
 

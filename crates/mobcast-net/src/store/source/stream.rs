@@ -7,8 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use mobcast_proto::limits::OBJECT_BYTES_MAX;
 
 use super::check_length;
-use crate::store::StoreError;
 use crate::store::spool::Spool;
+use crate::store::{AtHand, StoreError};
 
 /// Bytes read from the stream at once: what a pipe may hold.
 const STEP: usize = 1 << 20;
@@ -58,6 +58,10 @@ impl StreamSpool {
 
     pub(super) fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         self.spool.read_at(offset, buf)
+    }
+
+    pub(super) fn at_hand(&self) -> AtHand<'_> {
+        self.spool.at_hand()
     }
 
     pub(super) fn available(&self) -> Result<Available, StoreError> {

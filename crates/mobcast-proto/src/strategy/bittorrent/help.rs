@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::content::slots::SlotSet;
 use crate::fetch::swarm::Swarm;
+use crate::limits::SILENCE_MAX;
 use crate::strategy::message::StrategyMessage;
 use crate::time::{Duration, Time};
 use crate::units::{LinkId, PieceIndex};
@@ -14,6 +15,8 @@ use super::{BitTorrent, has_all, take_back};
 
 /// Longer than a round of the choker and what its first pieces take.
 const HELP_AFTER: Duration = Duration::from_secs(15);
+/// Without a root, and with nothing missing that a peer has told of: well before a broadcast is given up.
+const ALONE_AFTER: Duration = Duration(SILENCE_MAX.0 / 3);
 /// What was asked of a peer that has sent nothing for this long is asked of others.
 const SILENCE: Duration = Duration::from_secs(5);
 /// So long it is not asked again, unless it sends something.
@@ -89,7 +92,8 @@ impl BitTorrent {
         if std::mem::replace(&mut self.help.arrived, arrived) != arrived || !lacks {
             self.help.content_at = now;
         }
-        if now.since(self.help.content_at) >= HELP_AFTER {
+        let alone = swarm.standing.root_cluster.is_none() && !swarm.is_obtainable();
+        if now.since(self.help.content_at) >= if alone { ALONE_AFTER } else { HELP_AFTER } {
             self.help.in_need = true;
             if !std::mem::replace(&mut self.help.told, true) {
                 swarm.links().into_iter().for_each(|link| ask_for_help(swarm, link));

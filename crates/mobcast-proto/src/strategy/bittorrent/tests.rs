@@ -23,6 +23,7 @@ impl Bench {
     fn new(order: PieceOrder, pieces: u32) -> Bench {
         let mut swarm = Swarm::new(BroadcastId::default(), PIECE, 0, None, 7);
         swarm.standing.node = NodeId(5);
+        swarm.standing.root_cluster = Some(ClusterId(0));
         swarm.standing.plan = Some(PlanPlace {
             strategy: "bittorrent".into(),
             root: NodeId(0),
@@ -411,6 +412,19 @@ fn help_is_asked_of_all_once_and_only_by_who_lacks_something() {
     let mut seed = Bench::seed(4);
     seed.pass(60);
     assert_eq!(asks_for_help(&seed.said()), [0; 0]);
+}
+
+#[test]
+fn without_a_root_help_is_asked_before_the_broadcast_is_given_up() {
+    let mut bench = Bench::new(PieceOrder::Random, 4);
+    bench.swarm.standing.root_cluster = None;
+    bench.has(1, 0, 2);
+    bench.pass(5);
+    assert_eq!(asks_for_help(&bench.said()), [0; 0], "what a peer has told of may still come");
+    let mut bench = Bench::new(PieceOrder::Random, 4);
+    bench.swarm.standing.root_cluster = None;
+    bench.pass(5);
+    assert_eq!(asks_for_help(&bench.said()), [1, 2, 3, 4, 9]);
 }
 
 #[test]
