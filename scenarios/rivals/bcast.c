@@ -6,6 +6,9 @@
  * Lines on stdout: `start` (rank 0), `complete RANK`, `took RANK SECONDS` (by the rank's own clock, since the barrier
  * before the broadcast), `verified RANK`.
  *
+ * With LAB_ROUNDS above 0, that many broadcasts are made before, after one that does not count, each after a barrier; rank
+ * 0 says `round SECONDS` for each, until the last rank has it by the machine's clock, which all share.
+ *
  * LEAVE_UNFINISHED (MPICH): leave with _exit after the last barrier: MPI_Finalize was seen to hang over UCX TCP.
  */
 #include <fcntl.h>
@@ -17,6 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A count in MPI-3 is an int: objects above it travel in blocks that fit. */
@@ -65,6 +69,24 @@ static void broadcast(char *buffer, size_t bytes) {
     }
 }
 
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static void make_rounds(char *buffer, size_t bytes, int rank) {
+    int rounds = atoi(need("LAB_ROUNDS"));
+    for (int round = 0; rounds > 0 && round <= rounds; round++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        double begin = now();
+        broadcast(buffer, bytes);
+        double end = now(), last = 0;
+        MPI_Reduce(&end, &last, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+        if (rank == 0 && round > 0) say("round %.9f\n", last - begin);
+    }
+}
+
 int main(int argc, char **argv) {
     /* A rank does not outlive the daemon that started it, however that one ends. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -81,6 +103,9 @@ int main(int argc, char **argv) {
         memcpy(buffer, object, bytes);
     else
         memset(buffer, 0, bytes);
+
+    make_rounds(buffer, bytes, rank);
+    if (rank != 0) memset(buffer, 0, bytes);
 
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) say("start\n");

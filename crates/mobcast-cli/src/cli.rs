@@ -4,7 +4,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand};
 
 use crate::failure::Outcome;
-use crate::{completions, demo, recv, send, strategies, version};
+use crate::{bench, calibrate, completions, demo, recv, send, strategies, version};
 
 const STYLES: Styles =
     Styles::styled().header(AnsiColor::Green.on_default().bold()).literal(AnsiColor::Cyan.on_default().bold());
@@ -35,6 +35,8 @@ enum Command {
     Send(Box<send::SendArgs>),
     Recv(Box<recv::RecvArgs>),
     Demo(demo::DemoArgs),
+    Bench(Box<bench::BenchArgs>),
+    Calibrate(calibrate::CalibrateArgs),
     Strategies(strategies::StrategiesArgs),
     Completions(completions::CompletionsArgs),
     Version(version::VersionArgs),
@@ -47,6 +49,8 @@ impl Cli {
             Command::Send(args) => send::run(*args).await,
             Command::Recv(args) => recv::run(*args).await,
             Command::Demo(args) => demo::run(args).await,
+            Command::Bench(args) => bench::run(*args).await,
+            Command::Calibrate(args) => calibrate::run(args).await,
             Command::Strategies(args) => strategies::run(args),
             Command::Completions(args) => completions::run(args),
             Command::Version(args) => version::run(args),

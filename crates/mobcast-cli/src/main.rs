@@ -13,6 +13,8 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bench;
+mod calibrate;
 mod cli;
 mod completions;
 mod demo;

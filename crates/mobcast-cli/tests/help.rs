@@ -16,6 +16,8 @@ fn every_subcommand_documents_its_flags() {
     expect_file!["snapshots/help-send.txt"].assert_eq(&help(&["send", "--help"]));
     expect_file!["snapshots/help-recv.txt"].assert_eq(&help(&["recv", "--help"]));
     expect_file!["snapshots/help-demo.txt"].assert_eq(&help(&["demo", "--help"]));
+    expect_file!["snapshots/help-bench.txt"].assert_eq(&help(&["bench", "--help"]));
+    expect_file!["snapshots/help-calibrate.txt"].assert_eq(&help(&["calibrate", "--help"]));
     expect_file!["snapshots/help-strategies.txt"].assert_eq(&help(&["strategies", "--help"]));
     expect_file!["snapshots/help-completions.txt"].assert_eq(&help(&["completions", "--help"]));
     expect_file!["snapshots/help-version.txt"].assert_eq(&help(&["version", "--help"]));

@@ -17,7 +17,7 @@ mod compare;
 mod curves;
 mod lines;
 mod striping;
-mod summary;
+pub mod summary;
 mod svg;
 mod table;
 #[cfg(test)]

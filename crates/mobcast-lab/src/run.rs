@@ -50,6 +50,8 @@ pub struct Attempt {
     pub begun_ns: u64,
     /// When its clock began to count, in seconds after that.
     pub started_s: f64,
+    /// How long each of several broadcasts in a running group took.
+    pub rounds: Vec<f64>,
     /// Why its strategy was taken, if it was chosen automatically.
     pub choice: String,
     /// Why it failed, first reason first.
@@ -78,7 +80,7 @@ pub struct NodeOutcome {
 impl Attempt {
     fn new(lab: &Lab, begun_ns: u64) -> Attempt {
         let nodes = vec![NodeOutcome::default(); lab.nodes().len()];
-        Attempt { nodes, begun_ns, started_s: 0.0, choice: String::new(), failure: None }
+        Attempt { nodes, begun_ns, started_s: 0.0, rounds: Vec::new(), choice: String::new(), failure: None }
     }
 
     fn failed(&mut self, reason: String) {

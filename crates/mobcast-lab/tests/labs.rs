@@ -109,6 +109,24 @@ fn the_first_experiment_delivers_everything_once_while_links_change() {
 }
 
 #[test]
+fn small_objects_are_timed_one_by_one_in_a_running_group() {
+    let Some(_guard) = alone() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let lines = directory.path().join("small.jsonl");
+    let program = mobcast().display().to_string();
+    let (output, pid) = run(&scenarios().join("experiments/small.toml"), &lines, &["--mobcast", &program]);
+    assert!(output.status.success(), "{}", said(&output));
+    for record in records(&lines) {
+        assert_ne!(record.outcome, RunOutcome::Failed, "{:?}", record.reason);
+        assert_eq!(record.rounds_seconds.len(), 100);
+        let (min, max) = record.rounds_seconds.iter().fold((f64::MAX, 0.0_f64), |(a, b), s| (a.min(*s), b.max(*s)));
+        assert!(min > 0.0 && (min..=max).contains(&record.seconds), "{record:?}");
+        assert!(!record.choice.is_empty(), "the root says why");
+    }
+    assert_eq!(left(&format!("run-{pid}")), [""; 0], "nothing is left behind");
+}
+
+#[test]
 fn a_lab_stays_until_it_is_taken_down() {
     let Some(_guard) = alone() else { return };
     let name = format!("stay-{}", std::process::id());

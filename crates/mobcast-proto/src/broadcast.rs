@@ -289,6 +289,13 @@ impl Broadcast {
     pub fn start(&mut self, now: Time) {
         self.swarm.set_now(now);
         self.phase = Phase::Active;
+        // What came in one frame is asked of nobody: it would be stored twice.
+        if self.whole.as_ref().is_none_or(Vec::is_empty) {
+            self.resume();
+        }
+    }
+
+    fn resume(&mut self) {
         self.swarm.set_paused(false);
         self.tell_strategy(StrategyEvent::Resumed);
     }
@@ -393,6 +400,9 @@ impl Broadcast {
         self.swarm.set_now(now);
         let blamed = self.swarm.add_wrong(piece);
         self.tell_strategy(StrategyEvent::PieceWrong(piece));
+        if self.phase == Phase::Active && self.swarm.is_paused() {
+            self.resume();
+        }
         blamed
     }
 

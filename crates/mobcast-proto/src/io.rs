@@ -25,6 +25,8 @@ pub enum Signer {
     Authority,
     /// The node's own key.
     Node,
+    /// Nobody: members take each other's word. The answer is [`Signature::WAIVED`].
+    Nobody,
 }
 
 /// A signature to be checked.

@@ -15,8 +15,9 @@ pub const PIECES_MAX: u32 = 1 << 19;
 /// Largest object, bytes: 2^19 pieces of 16 MiB = 8 TiB.
 pub const OBJECT_BYTES_MAX: u64 = PIECES_MAX as u64 * PIECE_SIZE_MAX as u64;
 
-/// Largest control frame, bytes, header included: what a reader buffers before it knows what it reads.
-pub const FRAME_BYTES_MAX: usize = 64 << 10;
+/// Largest control frame, bytes, header included: what a reader buffers before it knows what it reads. An object of 64 KiB, the largest that
+/// travels in one frame, is in it with all that proves it.
+pub const FRAME_BYTES_MAX: usize = 68 << 10;
 /// Largest chunk of payload behind one header, bytes: what a chunk costs beside its bytes (header, record, system
 /// calls) then is a few microseconds in a hundred. On a slow link it is less: [`CHUNK_TIME`].
 pub const CHUNK_BYTES_MAX: u32 = 256 << 10;
@@ -63,7 +64,7 @@ const _: () = assert!(PIECES_MAX as u64 * (32 + LINKS_MAX as u64 / 8) + OPEN_PIE
 pub fn held_bytes(pieces: Option<u32>, index_length: u64) -> u64 {
     u64::from(pieces.unwrap_or(PIECES_MAX)) * (32 + LINKS_MAX as u64 / 8) + index_length * 4
 }
-const _: () = assert!(PIECE_SIZE_MIN as u64 == 16 * KIB && FRAME_BYTES_MAX as u64 == 64 * KIB);
+const _: () = assert!(PIECE_SIZE_MIN as u64 == 16 * KIB && FRAME_BYTES_MAX as u64 == 68 * KIB);
 
 /// Links of a node, whatever the size of the group: control tree, local peers, global peers and the spare ones that
 /// a hand-over needs.

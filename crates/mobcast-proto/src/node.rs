@@ -9,13 +9,13 @@ use std::net::SocketAddr;
 
 use crate::broadcast::Broadcast;
 use crate::content::announcement::Announcement;
-use crate::content::manifest::Batch;
+use crate::content::manifest::{Batch, SignatureDomain, signed_message};
 use crate::flow::upload::Uploads;
 use crate::group::assignment::{Assignment, Credential};
 use crate::group::coordinator::Coordinator;
 use crate::group::report::{Report, SignedReport};
 use crate::group::succession::Succession;
-use crate::io::{CloseReason, Event, Output, PeerIdentity, Token};
+use crate::io::{Check, CloseReason, Event, Output, PeerIdentity, Signer, Token};
 use crate::random::Random;
 use crate::strategy::Registry;
 use crate::strategy::overlay::Overlays;
@@ -62,6 +62,8 @@ pub struct NodeConfig {
     pub registry: Registry,
     /// At the founder: for which of them the group is.
     pub overlays: Overlays,
+    /// At the founder: whether members take each other's word about broadcasts, instead of signatures for each.
+    pub trusts_members: bool,
 }
 
 /// What a signature service is asked for, until it answers.
@@ -139,10 +141,10 @@ impl Node {
     /// The founder of a group, which is its coordinator. Its credential comes from its own authority.
     pub fn found(config: NodeConfig, credential: Credential, signature: Signature, now: Time) -> Node {
         let (name, cluster) = (config.name.clone(), config.cluster.clone());
-        let (addresses, overlays) = (config.addresses.clone(), config.overlays.clone());
+        let (addresses, overlays, trusts) = (config.addresses.clone(), config.overlays.clone(), config.trusts_members);
         let mut node = Node::new(config, now);
         let seed = node.random.next_u64();
-        node.coordinator = Some(Coordinator::new(name, cluster, addresses, node.config.key, seed, overlays));
+        node.coordinator = Some(Coordinator::new(name, cluster, addresses, node.config.key, seed, overlays, trusts));
         node.membership.set_identity(credential, signature);
         node.drain_coordinator();
         node
@@ -307,6 +309,34 @@ impl Node {
         self.next_token += 1;
         self.pending.insert(token, pending);
         token
+    }
+
+    /// Whether the word of a member is enough for this.
+    fn takes_word(&self, domain: SignatureDomain) -> bool {
+        domain.is_waived_by_trust() && self.assignment().is_some_and(|assignment| assignment.trusts_members)
+    }
+
+    /// Has something signed that may be waived.
+    fn have_signed(&mut self, pending: Pending, signer: Signer, domain: SignatureDomain, body: &[u8]) {
+        let token = self.ask(pending);
+        let output = if self.takes_word(domain) {
+            Output::Sign { token, signer: Signer::Nobody, message: Vec::new() }
+        } else {
+            Output::Sign { token, signer, message: signed_message(domain, self.config.group, body) }
+        };
+        self.outputs.push_back(output);
+    }
+
+    /// What has to be checked of something that may be waived; `key` is none for the authority's.
+    fn check(
+        &self,
+        domain: SignatureDomain,
+        key: Option<PublicKey>,
+        body: &[u8],
+        signature: Signature,
+    ) -> Option<Check> {
+        let message = || signed_message(domain, self.config.group, body);
+        (!self.takes_word(domain)).then(|| Check { key, message: message(), signature })
     }
 
     /// Runs `f` on a broadcast, then passes on what it wants done.

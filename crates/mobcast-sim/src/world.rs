@@ -202,6 +202,9 @@ pub struct World {
     settings: Settings,
     registry: Registry,
     overlays: Overlays,
+    trusts_members: bool,
+    /// Made so far.
+    signatures: u64,
     group: GroupId,
     messages: Vec<Option<Message>>,
     free: Vec<usize>,
@@ -264,6 +267,8 @@ impl World {
             settings,
             registry: Registry::default(),
             overlays: Overlays::default(),
+            trusts_members: false,
+            signatures: 0,
             group: GroupId([7; 16]),
             messages: Vec::new(),
             free: Vec::new(),
@@ -283,6 +288,16 @@ impl World {
     /// started.
     pub fn found_for(&mut self, registry: Registry, overlays: Overlays) {
         (self.registry, self.overlays) = (registry, overlays);
+    }
+
+    /// Members of the group take each other's word about broadcasts; to be called before any is started.
+    pub fn found_in_trust(&mut self) {
+        self.trusts_members = true;
+    }
+
+    /// Signatures that were made so far, by nodes and the authority.
+    pub fn signatures(&self) -> u64 {
+        self.signatures
     }
 
     /// Starts a broadcast from a machine's synthetic source.

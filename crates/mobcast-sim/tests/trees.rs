@@ -1,8 +1,8 @@
 //! Strategies that send down trees, in the simulator: everybody gets everything, each cluster once, and a death on the way stops
 //! nobody.
 
-use mobcast_proto::Time;
 use mobcast_proto::strategy::STRATEGIES;
+use mobcast_proto::{Duration, Time};
 use mobcast_sim::experiment::{Experiment, Outcome, Step};
 use mobcast_sim::network::Stop;
 use mobcast_topology::{Scenario, Topology, preset};
@@ -37,6 +37,20 @@ fn everybody_gets_everything_and_each_cluster_once() {
         };
         let imported = &outcome.wan_copies[1..];
         assert!(imported.iter().all(|copies| once.contains(copies)), "{strategy}: {imported:?}");
+    }
+}
+
+#[test]
+fn what_came_in_one_frame_is_not_fetched_again() {
+    for strategy in planned().chain(["mob"]) {
+        let mut experiment = experiment(strategy, preset::m2_fast(3), 50_000);
+        experiment.gather = true;
+        // Long enough for a request and its answer to pass while the data is being stored.
+        experiment.settings.store_time = Duration::from_millis(300);
+        let outcome = experiment.run();
+        all_complete(strategy, &outcome);
+        let payload: u64 = outcome.traffic.iter().flatten().map(|pair| pair.payload_bytes).sum();
+        assert_eq!(payload, 0, "{strategy}: the frame is no payload");
     }
 }
 

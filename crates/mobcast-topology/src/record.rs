@@ -39,6 +39,9 @@ pub struct RunRecord {
     /// Why the strategy was taken, if it was chosen automatically.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub choice: String,
+    /// How long each of several broadcasts in a running group took; `seconds` is the middle of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rounds_seconds: Vec<f64>,
     /// Where the time went.
     pub phases: Phases,
     /// For each receiving cluster: payload that it took in over WAN links, divided by the object's bytes.

@@ -25,6 +25,7 @@
 //! |---|---|
 //! | `group` | founding, joining, leaving; offers |
 //! | `broadcast` | one broadcast: progress, completion, release, report |
+//! | `calibrate` | what this machine costs, for the automatic choice |
 //! | `gauge` | what the network is like, for strategies that plan for it |
 //! | `source`, `sink` | where bytes come from and go to |
 //! | `state`, `transfer` | what the driver's notices say, kept for the above |
@@ -33,6 +34,7 @@
 #![forbid(unsafe_code)]
 
 mod broadcast;
+mod calibrate;
 mod error;
 mod events;
 mod gauge;
@@ -45,6 +47,7 @@ mod state;
 mod transfer;
 
 pub use broadcast::{Broadcast, Completed, NodeProgress, NodeState, Offer, Progress};
+pub use calibrate::calibrate;
 pub use error::{Error, ErrorClass};
 pub use events::{EventStream, GroupEvent};
 pub use gauge::Gauge;
@@ -52,7 +55,7 @@ pub use group::{Group, NodeInfo};
 pub use mobcast_net::store::{StoreError, default_spool_dir};
 pub use mobcast_proto::content::ObjectKind;
 pub use mobcast_proto::group::ticket::{Ticket, TicketError};
-pub use mobcast_proto::strategy::choice::{AUTO, Choice};
+pub use mobcast_proto::strategy::choice::{AUTO, Choice, Costs};
 pub use mobcast_proto::strategy::{STRATEGIES, StrategyKind};
 pub use mobcast_proto::{BroadcastId, Digest, NodeId};
 pub use options::{BroadcastOptions, DEFAULT_PORT, GroupOptions, SinkOptions};

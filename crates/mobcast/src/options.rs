@@ -7,6 +7,7 @@ use std::time::Duration;
 pub use mobcast_net::driver::DEFAULT_PORT;
 use mobcast_net::store::default_spool_dir;
 use mobcast_proto::limits::NAME_BYTES_MAX;
+use mobcast_proto::strategy::choice::Costs;
 
 use crate::{AUTO, Error, Gauge, STRATEGIES};
 
@@ -39,6 +40,12 @@ pub struct GroupOptions {
     pub strategies: Vec<String>,
     /// What the network is like, for strategies that plan for it. Only the founder's counts.
     pub gauge: Option<Gauge>,
+    /// Members take each other's word about broadcasts: no signatures of root, receivers and coordinator for each object, which are most
+    /// of the time of a small one. Links are authenticated and encrypted all the same, strangers stay outside, and pieces are compared with
+    /// their hashes; but any member may alter what it passes on. Only the founder's counts, for the whole group. Default: no.
+    pub trust_members: bool,
+    /// What this machine costs beside its network, for [`crate::AUTO`]; [`crate::calibrate`] measures it. Default: a usual machine.
+    pub costs: Costs,
     /// Directory for unnamed temporary files: streams, and objects that are only verified or written to a pipe.
     pub spool_dir: PathBuf,
 }
@@ -68,6 +75,8 @@ impl Default for GroupOptions {
             max_rate_bytes_per_s: None,
             strategies: vec![STRATEGIES[0].name.into()],
             gauge: None,
+            trust_members: false,
+            costs: Costs::USUAL,
             spool_dir: default_spool_dir(),
         }
     }

@@ -180,6 +180,7 @@ fn assignment(u: &mut Unstructured<'_>) -> Result<Assignment> {
         successors: (0..u.int_in_range(0..=2)?).map(|_| Ok(peer(u.int_in_range(1..=4)?))).collect::<Result<_>>()?,
         plans: (0..u.int_in_range(0..=1)?).map(|_| plan(u)).collect::<Result<_>>()?,
         plan_peers: peers(u)?,
+        trusts_members: u.arbitrary()?,
         counterparts: (0..u.int_in_range(0..=2)?).map(|_| node(u)).collect::<Result<_>>()?,
     })
 }

@@ -116,6 +116,7 @@ fn config(seed: u64) -> NodeConfig {
         addresses: vec![address(99)],
         key: KEY,
         plain: false,
+        trusts_members: false,
         seed,
         registry,
         overlays,
@@ -154,6 +155,7 @@ fn assignment() -> Assignment {
         plans: Vec::new(),
         plan_peers: Vec::new(),
         counterparts: Vec::new(),
+        trusts_members: false,
     }
 }
 

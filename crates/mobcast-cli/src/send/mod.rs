@@ -19,6 +19,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use crate::args::{NodeArgs, OutputArgs, piece_size, positive_time};
+use crate::calibrate;
 use crate::failure::{Failure, Outcome, Status};
 use crate::interrupt::Interrupt;
 use crate::node::{conclude, describe, leave};
@@ -111,6 +112,7 @@ pub async fn run(args: SendArgs) -> Outcome {
     // Before anybody has joined there is nothing to compare, and no need of links for what will not be chosen.
     let early = args.strategy == AUTO && !args.gather;
     options.strategies = vec![if early { STRATEGIES[0].name.to_owned() } else { args.strategy.clone() }];
+    options.costs = calibrate::costs();
     options.gauge = args.gauge.as_deref().map(Gauge::read).transpose()?;
     let group = Group::create(options).await?;
     let outcome = send(&args, &group, source, &mut screen, &mut interrupt).await;

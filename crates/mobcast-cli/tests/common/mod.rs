@@ -29,6 +29,8 @@ pub fn mobcast() -> Command {
             command.env_remove(variable);
         }
     }
+    // Nor what was measured on this machine.
+    command.env("XDG_CACHE_HOME", "/nonexistent");
     command.env_remove("COLUMNS").stdin(Stdio::null());
     command
 }

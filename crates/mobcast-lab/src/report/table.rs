@@ -9,7 +9,7 @@ use mobcast_topology::record::{RunOutcome, RunRecord};
 use super::summary::{Summary, grouped, layout, megabytes, summaries};
 
 /// Headings, and whether the column holds numbers.
-const COLUMNS: [(&str, bool); 20] = [
+const COLUMNS: [(&str, bool); 21] = [
     ("scenario", false),
     ("nodes", false),
     ("MB", true),
@@ -21,6 +21,7 @@ const COLUMNS: [(&str, bool); 20] = [
     ("min–max", true),
     ("optimum", true),
     ("fraction", true),
+    ("ms each", true),
     ("start s", true),
     ("steady MB/s", true),
     ("tail s", true),
@@ -97,6 +98,7 @@ fn figures(summary: &Summary<'_>, all: &[Summary<'_>]) -> Vec<String> {
         throughput.map_or(ABSENT.into(), |spread| format!("{:.2}–{:.2}", spread.min, spread.max)),
         summary.optimum().map_or(ABSENT.into(), bracket),
         number(median(|run| run.fraction).filter(|_| has_optimum), 3),
+        number(some(milliseconds_each), 2),
         number(phase(|run| run.phases.start_seconds), 2),
         number(phase(|run| run.phases.steady_mb_per_s), 2),
         number(phase(|run| run.phases.tail_seconds), 2),
@@ -118,6 +120,11 @@ fn some_phase(summary: &Summary<'_>, figure: fn(&RunRecord) -> f64) -> Option<f6
 fn bracket((lower, upper): (f64, f64)) -> String {
     let (lower, upper) = (format!("{lower:.2}"), format!("{upper:.2}"));
     if lower == upper { lower } else { format!("{lower}–{upper}") }
+}
+
+/// Of several broadcasts in a running group, the middle one's time.
+fn milliseconds_each(run: &RunRecord) -> Option<f64> {
+    (!run.rounds_seconds.is_empty()).then_some(run.seconds * 1e3)
 }
 
 /// The highest of all receiving clusters.

@@ -13,6 +13,7 @@ use super::{Attempt, NodeOutcome};
 use crate::hub::control::{Counts, LinkCounts};
 use crate::hub::switch::Counters;
 use crate::lab::LabNode;
+use crate::report::summary::Spread;
 
 /// A run during which more of the processors was busy than this, in percent, is void.
 const BUSY_MAX_PERCENT: f64 = 80.0;
@@ -47,6 +48,8 @@ pub fn record(nodes: &[LabNode], run: &Planned, attempt: &Attempt, conditions: C
     let bytes = run.case.object_bytes as f64;
     let last = attempt.nodes.iter().skip(1).map(|node| node.complete_s).collect::<Option<Vec<f64>>>();
     let seconds = last.filter(|_| attempt.failure.is_none()).and_then(|all| all.into_iter().reduce(f64::max));
+    let seconds =
+        Spread::of(attempt.rounds.iter().copied()).filter(|_| seconds.is_some()).map(|s| s.median).or(seconds);
     let throughput = seconds.map_or(0.0, |seconds| bytes / 1e6 / seconds);
     let optimum = &run.optimum;
     let mb = |rate: Option<u64>| rate.map_or(0.0, |rate| rate as f64 / 1e6);
@@ -73,7 +76,10 @@ pub fn record(nodes: &[LabNode], run: &Planned, attempt: &Attempt, conditions: C
         fraction: if lower > 0.0 { throughput / lower } else { 0.0 },
         binding: optimum.binding.describe(topology),
         choice: attempt.choice.clone(),
-        phases: seconds.map_or(Phases::default(), |s| phases(counts, run.case.object_bytes, offset_s, s)),
+        rounds_seconds: attempt.rounds.clone(),
+        phases: seconds
+            .filter(|_| attempt.rounds.is_empty())
+            .map_or(Phases::default(), |s| phases(counts, run.case.object_bytes, offset_s, s)),
         wan_copies: wan_copies(topology, counts, nodes, attempt, run),
         wan: counts.links.iter().map(|link| traffic(topology, link)).collect(),
         nodes: nodes.iter().zip(&attempt.nodes).map(|(node, outcome)| node_record(node, outcome)).collect(),
@@ -149,7 +155,9 @@ fn wan_copies(
         let own = nodes.iter().zip(&attempt.nodes).filter(|(node, _)| node.cluster == name);
         let overhead: u64 = own.map(|(_, outcome)| outcome.overhead_in_wan).sum();
         let payload = unique.saturating_sub(if reports { overhead } else { 0 });
-        (name, payload as f64 / run.case.object_bytes.max(1) as f64)
+        // One more than those that count.
+        let objects = run.rounds.map_or(1, |rounds| u64::from(rounds) + 1);
+        (name, payload as f64 / (run.case.object_bytes.max(1) * objects) as f64)
     });
     copies.collect()
 }

@@ -50,19 +50,31 @@ pub async fn run(
     let text = topology_text("as it is at the start", &planned.scenario.at_start());
     std::fs::write(&gauge, text).map_err(|error| LabError::Path { path: gauge.clone(), error })?;
     let run = Run { lab, planned, mobcast, logs, ticket, gauge, heard };
-    let receive = run.receive();
+    let receive = if planned.rounds.is_some() { run.join_rounds() } else { run.receive() };
     let mut pids = (1..lab.nodes().len()).map(|node| run.start(node, &receive)).collect::<Result<Vec<Pid>, _>>()?;
     tokio::time::sleep(STARTING + STARTING_EACH * pids.len() as u32).await;
     lab.begin(Links::new(&planned.scenario, planned.seed))?;
     let mut attempt = Attempt::new(lab, crate::clock::monotonic_ns());
     let started_at = unix_seconds();
-    pids.push(run.start(0, &run.send(strategy, pids.len()))?);
-    let left = run.listen(&mut hearing, &mut attempt, started_at).await;
+    let send = planned
+        .rounds
+        .map_or_else(|| run.send(strategy, pids.len()), |rounds| run.make_rounds(rounds, strategy, pids.len()));
+    pids.push(run.start(0, &send)?);
+    let mut rounds = Rounds::default();
+    let left = match planned.rounds {
+        Some(_) => run.listen(&mut hearing, &mut attempt, |attempt, node, line| rounds.take(attempt, node, line)).await,
+        None => {
+            let take = |attempt: &mut Attempt, node, line: &str| take_report(attempt, node, line, started_at);
+            run.listen(&mut hearing, &mut attempt, take).await
+        }
+    };
     if left > 0 {
         attempt.failed(format!("{left} programs were not done after {} s", planned.timeout_s));
         pids.iter().for_each(|pid| process::signal(*pid, Signal::KILL));
     }
-    if planned.gather && attempt.failure.is_none() {
+    if planned.rounds.is_some() {
+        rounds.finish(&mut attempt);
+    } else if planned.gather && attempt.failure.is_none() {
         attempt.start_later(started_at);
     }
     for (number, node) in lab.nodes().iter().enumerate().skip(1) {
@@ -91,6 +103,21 @@ impl Run<'_> {
         words.extend(self.planned.gather.then(|| "--gather".to_owned()));
         words.extend(piece_size.iter().flat_map(|bytes| ["--piece-size".to_owned(), bytes.to_string()]));
         words
+    }
+
+    /// The object's size is what is timed: its bytes are others each time.
+    fn make_rounds(&self, rounds: u32, strategy: &str, receivers: usize) -> Vec<String> {
+        let (bytes, rounds) = (self.planned.case.object_bytes.to_string(), rounds.to_string());
+        let (receivers, ticket) = (receivers.to_string(), self.ticket.display().to_string());
+        let words =
+            ["bench", "--receivers", &receivers, "--sizes", &bytes, "--rounds", &rounds, "--strategy", strategy];
+        let trust = self.planned.trust_members.then_some("--trust-members");
+        words.into_iter().chain(["--ticket-file", &ticket]).chain(trust).map(str::to_owned).collect()
+    }
+
+    fn join_rounds(&self) -> Vec<String> {
+        let wait = format!("{}s", self.planned.timeout_s.ceil());
+        ["bench", &format!("@{}", self.ticket.display()), "--wait", &wait].map(str::to_owned).into()
     }
 
     fn start(&self, node: usize, words: &[String]) -> Result<Pid, LabError> {
@@ -124,13 +151,18 @@ impl Run<'_> {
     }
 
     /// Takes what is heard until all programs have ended, or for as long as they may take; how many still run.
-    async fn listen(&self, hearing: &mut UnboundedReceiver<Heard>, attempt: &mut Attempt, started_at: f64) -> usize {
+    async fn listen(
+        &self,
+        hearing: &mut UnboundedReceiver<Heard>,
+        attempt: &mut Attempt,
+        mut take: impl FnMut(&mut Attempt, usize, &str),
+    ) -> usize {
         let mut deadline = Instant::now() + Duration::from_secs_f64(self.planned.timeout_s);
         let mut running = self.lab.nodes().len();
         while running > 0 {
             match tokio::time::timeout_at(deadline, hearing.recv()).await {
                 Err(_) | Ok(None) => break,
-                Ok(Some(Heard::Line { node, line, .. })) => take_report(attempt, node, &line, started_at),
+                Ok(Some(Heard::Line { node, line, .. })) => take(attempt, node, &line),
                 Ok(Some(Heard::Ended { node, status, usage })) => {
                     running -= 1;
                     attempt.nodes[node].usage = usage;
@@ -156,6 +188,43 @@ impl Attempt {
         for complete_s in self.nodes.iter_mut().filter_map(|node| node.complete_s.as_mut()) {
             *complete_s -= self.started_s;
         }
+    }
+}
+
+/// What the nodes say of several broadcasts in a running group. They share the machine's clock.
+#[derive(Debug, Default)]
+struct Rounds {
+    /// When each began.
+    started_at: Vec<f64>,
+    /// When each node had each of them.
+    complete_at: Vec<Vec<f64>>,
+}
+
+impl Rounds {
+    /// Takes a node's report, if the line is one.
+    fn take(&mut self, attempt: &mut Attempt, node: usize, line: &str) {
+        let Ok(report) = serde_json::from_str::<Value>(line) else { return };
+        let numbers = |list: &Value| -> Option<Vec<f64>> { list.as_array()?.iter().map(Value::as_f64).collect() };
+        if let Some(complete_at) = numbers(&report["complete_at"]) {
+            let last = complete_at.last().copied();
+            attempt.nodes[node].complete_s = last.map(|last| last - complete_at[0]);
+            self.complete_at.push(complete_at);
+        }
+        let of_size = &report["sizes"][0];
+        if let Some(started_at) = numbers(&of_size["started_at"]) {
+            self.started_at = started_at;
+            of_size["reason"].as_str().unwrap_or_default().clone_into(&mut attempt.choice);
+        }
+    }
+
+    /// From the start of each but the first until the last node had it.
+    fn finish(self, attempt: &mut Attempt) {
+        if self.complete_at.iter().any(|times| times.len() != self.started_at.len()) {
+            return attempt.failed("the nodes do not agree how many broadcasts there were".into());
+        }
+        let last = |round: usize| self.complete_at.iter().map(|times| times[round]).fold(0.0, f64::max);
+        let starts = self.started_at.iter().enumerate().skip(1);
+        attempt.rounds = starts.map(|(round, started_at)| last(round) - started_at).collect();
     }
 }
 
@@ -189,7 +258,8 @@ mod tests {
     #[test]
     fn a_node_s_own_report_is_taken() {
         let nodes = vec![NodeOutcome::default(), NodeOutcome::default()];
-        let mut attempt = Attempt { nodes, begun_ns: 0, started_s: 0.0, choice: String::new(), failure: None };
+        let mut attempt =
+            Attempt { nodes, begun_ns: 0, started_s: 0.0, rounds: Vec::new(), choice: String::new(), failure: None };
         take_report(&mut attempt, 0, "mobcast1-ticket", 0.0);
         let line = r#"{"complete_at":12.5,"nodes":[{"name":"A1","cluster":"A"},{"name":"B1","cluster":"B",
             "bytes_in_wan":100,"bytes_in_lan":20,"wire_in_wan":103,"verified":true}]}"#;
@@ -204,12 +274,36 @@ mod tests {
     fn a_group_that_gathers_is_not_timed_before_it_has() {
         let begun = NodeOutcome { started_at: Some(12.0), complete_s: Some(3.0), ..NodeOutcome::default() };
         let other = NodeOutcome { complete_s: Some(3.5), ..NodeOutcome::default() };
-        let mut attempt =
-            Attempt { nodes: vec![begun, other], begun_ns: 0, started_s: 0.0, choice: String::new(), failure: None };
+        let mut attempt = Attempt {
+            rounds: Vec::new(),
+            nodes: vec![begun, other],
+            begun_ns: 0,
+            started_s: 0.0,
+            choice: String::new(),
+            failure: None,
+        };
         attempt.start_later(10.0);
         assert_eq!((attempt.started_s, attempt.nodes[1].complete_s), (2.0, Some(1.5)));
         attempt.nodes[0].started_at = None;
         attempt.start_later(10.0);
         assert_eq!(attempt.failure.as_deref(), Some("the sender did not say when it began"));
+    }
+
+    #[test]
+    fn a_round_ends_with_the_last_node_and_the_first_round_does_not_count() {
+        let mut attempt = Attempt {
+            nodes: vec![NodeOutcome::default(); 3],
+            begun_ns: 0,
+            started_s: 0.0,
+            rounds: Vec::new(),
+            choice: String::new(),
+            failure: None,
+        };
+        let mut rounds = Rounds::default();
+        rounds.take(&mut attempt, 1, r#"{"name":"A2","complete_at":[10.5,11.25,12.5]}"#);
+        rounds.take(&mut attempt, 2, r#"{"name":"A3","complete_at":[10.5,11.5,12.25]}"#);
+        rounds.take(&mut attempt, 0, r#"{"sizes":[{"started_at":[10.0,11.0,12.0],"reason":"chain"}]}"#);
+        rounds.finish(&mut attempt);
+        assert_eq!((attempt.rounds, attempt.choice.as_str(), attempt.failure), (vec![0.5, 0.5], "chain", None));
     }
 }

@@ -32,6 +32,7 @@ struct Progress {
     verified: Vec<bool>,
     started_at: Option<f64>,
     ended: Vec<bool>,
+    rounds: Vec<f64>,
 }
 
 impl Progress {
@@ -39,7 +40,7 @@ impl Progress {
         let mut ended = vec![rival.receiver.is_none(); count];
         ended[0] = false;
         let (ready, verified) = (vec![false; count], vec![false; count]);
-        Progress { ready, complete: vec![None; count], verified, started_at: None, ended }
+        Progress { ready, complete: vec![None; count], verified, started_at: None, ended, rounds: Vec::new() }
     }
 
     fn all_ready(&self) -> bool {
@@ -72,10 +73,13 @@ impl Progress {
         self.complete.iter().skip(1).all(Option::is_some)
     }
 
-    /// A line from the program of a node: `ready`, `start`, `complete [RANK]`, `verified [RANK]`. Others are ignored.
+    /// A line from the program of a node: `ready`, `start`, `complete [RANK]`, `verified [RANK]`, `round SECONDS`. Others are ignored.
     fn take(&mut self, node: usize, line: &str, at: f64) {
         let mut words = line.split_whitespace();
         let word = words.next();
+        if word == Some("round") {
+            return self.rounds.extend(words.next().and_then(|seconds| seconds.parse::<f64>().ok()));
+        }
         let rank = words.next().and_then(|rank| rank.parse().ok()).unwrap_or(node);
         if rank >= self.ready.len() {
             return;
@@ -182,6 +186,11 @@ pub async fn run(
     pids.push(run.start(0, &rival.root)?);
     run.listen(&mut hearing, &mut progress, &mut attempt, Progress::all_complete).await;
     progress.times(rival.clock, spawned_at, &mut attempt);
+    attempt.rounds = std::mem::take(&mut progress.rounds);
+    let rounds = planned.rounds.unwrap_or(0) as usize;
+    if progress.all_complete() && attempt.rounds.len() != rounds {
+        attempt.failed(format!("{} of {rounds} rounds were timed", attempt.rounds.len()));
+    }
     if !progress.all_complete() {
         let missing = progress.complete.iter().skip(1).filter(|at| at.is_none()).count();
         attempt.failed(format!("{missing} receivers had not everything after {} s", planned.timeout_s));
@@ -237,7 +246,7 @@ impl<'a> Run<'a> {
         self.scratch.join(format!("out.{}", self.lab.nodes()[node].name))
     }
 
-    fn environment(&self, node: usize) -> [(String, String); 16] {
+    fn environment(&self, node: usize) -> [(String, String); 17] {
         let nodes = self.lab.nodes();
         let nic = self.planned.scenario.topology.clusters()[0].nic_out_bytes_per_s;
         [
@@ -256,6 +265,7 @@ impl<'a> Run<'a> {
             ("LAB_HOSTS", self.hosts.display().to_string()),
             ("LAB_NIC_MB_PER_S", nic.map(|rate| (rate as f64 / 1e6).to_string()).unwrap_or_default()),
             ("LAB_ENTER", format!("{} exec --name {}", self.program.display(), self.lab.name())),
+            ("LAB_ROUNDS", self.planned.rounds.unwrap_or(0).to_string()),
             ("LAB_SEED", self.planned.seed.to_string()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
@@ -433,6 +443,7 @@ mod tests {
             verified: vec![false; 3],
             started_at: None,
             ended: vec![],
+            rounds: Vec::new(),
         };
         progress.take(1, "ready", 1.0);
         progress.take(0, "start", 2.0);

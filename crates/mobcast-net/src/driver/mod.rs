@@ -89,6 +89,8 @@ pub struct DriverOptions {
     pub max_rate_bytes_per_s: Option<u64>,
     /// At the founder: for which strategies the group is.
     pub overlays: Overlays,
+    /// At the founder: whether members take each other's word about broadcasts.
+    pub trusts_members: bool,
 }
 
 /// Why a node cannot be started.
@@ -326,6 +328,7 @@ fn config(
         seed: u64::from_be_bytes(random()?),
         registry: Registry::default(),
         overlays: options.overlays.clone(),
+        trusts_members: options.trusts_members,
     })
 }
 

@@ -10,7 +10,7 @@ use crate::units::{BroadcastId, ClusterId, Digest, Signature};
 use crate::wire::codec::{DecodeError, Reader, Writer};
 
 /// Largest object that travels in one frame, bytes: a control frame less descriptor, credential and signatures.
-pub const WHOLE_BYTES_MAX: u64 = 60 << 10;
+pub const WHOLE_BYTES_MAX: u64 = 64 << 10;
 
 /// What the root says of its object, and why it may be believed.
 #[derive(Clone, PartialEq, Eq, Debug)]

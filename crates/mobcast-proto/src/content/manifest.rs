@@ -33,6 +33,18 @@ pub enum SignatureDomain {
     Report,
 }
 
+impl SignatureDomain {
+    /// Whether it is about one broadcast, or what a member says of itself: where members trust each other, the link over which it comes
+    /// vouches for it. Who is a member, and where it stands, is always signed.
+    pub fn is_waived_by_trust(self) -> bool {
+        match self {
+            SignatureDomain::Release | SignatureDomain::RootLost | SignatureDomain::Descriptor => true,
+            SignatureDomain::Batch | SignatureDomain::Abort | SignatureDomain::Report => true,
+            SignatureDomain::Credential | SignatureDomain::Assignment | SignatureDomain::Succession => false,
+        }
+    }
+}
+
 /// The bytes that are signed for `domain` in `group`.
 pub fn signed_message(domain: SignatureDomain, group: GroupId, body: &[u8]) -> Vec<u8> {
     let label = match domain {

@@ -51,6 +51,8 @@ pub struct Assignment {
     pub global_peers: Vec<PeerAddress>,
     /// Peers in other clusters, among all that it is linked to, that it exchanges with first; empty until that is settled.
     pub counterparts: Vec<NodeId>,
+    /// Whether members of the group take each other's word about broadcasts, instead of signatures.
+    pub trusts_members: bool,
     /// Its share: the slots whose pieces it imports into its cluster.
     pub slots: SlotSet,
     /// Who takes over when the coordinator goes, in this order.
@@ -127,6 +129,7 @@ impl Assignment {
         w.list(&self.counterparts, |w, &node| {
             w.node(node);
         });
+        w.bool(self.trusts_members);
         self.slots.write(w);
         peers(w, &self.successors);
         w.list(&self.plans, |w, plan| plan.write(w));
@@ -155,6 +158,7 @@ impl Assignment {
             local_peers: r.list("local peers", LOCAL_PEERS_MAX, PeerAddress::read)?,
             global_peers: r.list("global peers", GLOBAL_PEERS_MAX, PeerAddress::read)?,
             counterparts: r.list("counterparts", GLOBAL_PEERS_MAX, Reader::node)?,
+            trusts_members: r.bool()?,
             slots: SlotSet::read(r)?,
             successors: r.list("successors", SUCCESSORS, PeerAddress::read)?,
             plans: r.list("plans", PLANS_MAX, PlanPlace::read)?,
@@ -206,6 +210,7 @@ pub(crate) mod tests {
             local_peers: vec![peer(3, "[fd00::3]:1"), peer(5, "10.0.0.5:2")],
             global_peers: vec![peer(2, "10.0.0.2:3")],
             counterparts: vec![NodeId(2)],
+            trusts_members: false,
             slots: SlotSet::all().take(256),
             successors: vec![],
             plans: vec![crate::group::place::tests::place()],

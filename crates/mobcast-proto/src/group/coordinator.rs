@@ -146,6 +146,8 @@ pub struct Coordinator {
     decisions: VecDeque<Decision>,
     closing: bool,
     plans: Plans,
+    /// Whether members take each other's word.
+    trusts_members: bool,
 }
 
 impl Coordinator {
@@ -157,8 +159,10 @@ impl Coordinator {
         key: PublicKey,
         seed: u64,
         overlays: Overlays,
+        trusts_members: bool,
     ) -> Self {
         let mut coordinator = Coordinator::empty(NodeId(0), 0, seed);
+        coordinator.trusts_members = trusts_members;
         coordinator.plans = Plans::new(overlays, seed);
         let founder = Join { name, cluster: cluster.clone(), addresses, key };
         coordinator.add_member(founder, Place::New(cluster));
@@ -191,6 +195,7 @@ impl Coordinator {
             decisions: VecDeque::new(),
             closing: false,
             plans: Plans::new(Overlays::default(), seed),
+            trusts_members: false,
         }
     }
 
@@ -569,6 +574,7 @@ impl Coordinator {
             local_peers: peers(self.graph.told_local(node)),
             global_peers: peers(self.graph.told_global(node)),
             counterparts: self.graph.counterparts(node),
+            trusts_members: self.trusts_members,
             slots: member.slots.clone(),
             successors: peers(self.named.clone()),
             plans: self.plans.places_of(node),

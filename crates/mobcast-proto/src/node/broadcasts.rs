@@ -40,13 +40,12 @@ impl Node {
         let signature = Signature::default();
         let announcement = Announcement { descriptor, cluster, credential, credential_signature, signature };
         let seed = self.random.next_u64();
-        let message = signed_message(SignatureDomain::Descriptor, self.config.group, &announcement.body(id));
+        let body = announcement.body(id);
         let mut broadcast = Broadcast::new(now, id, announcement, strategy, true, seed);
         broadcast.whole = whole.filter(|data| data.len() as u64 <= WHOLE_BYTES_MAX);
         self.broadcasts.insert(id, broadcast);
         self.open_broadcast(id);
-        let token = self.ask(Pending::SignDescriptor { broadcast: id });
-        self.outputs.push_back(Output::Sign { token, signer: Signer::Node, message });
+        self.have_signed(Pending::SignDescriptor { broadcast: id }, Signer::Node, SignatureDomain::Descriptor, &body);
         Some(id)
     }
 
@@ -92,9 +91,8 @@ impl Node {
         self.set_now(now);
         // What is signed is what travels.
         let reason = crate::text_within(&reason, TEXT_BYTES_MAX).to_owned();
-        let message = signed_message(SignatureDomain::Abort, self.config.group, &broadcast_body(id, &reason));
-        let token = self.ask(Pending::SignAbort { broadcast: id, reason });
-        self.outputs.push_back(Output::Sign { token, signer: Signer::Node, message });
+        let body = broadcast_body(id, &reason);
+        self.have_signed(Pending::SignAbort { broadcast: id, reason }, Signer::Node, SignatureDomain::Abort, &body);
     }
 
     /// The application has no more use for a broadcast: it is neither served nor taken up again.
@@ -181,21 +179,15 @@ impl Node {
             return self.drop_peer(link, reason);
         }
         let group = self.config.group;
-        let mut checks = vec![
-            Check {
-                key: None,
-                message: signed_message(SignatureDomain::Credential, group, &credential.to_bytes()),
-                signature: announcement.credential_signature,
-            },
-            Check {
-                key: Some(credential.key),
-                message: signed_message(SignatureDomain::Descriptor, group, &announcement.body(id)),
-                signature: announcement.signature,
-            },
-        ];
-        if let Some((batch, batch_signature, _)) = &whole {
-            let message = signed_message(SignatureDomain::Batch, group, &batch.to_bytes());
-            checks.push(Check { key: Some(credential.key), message, signature: *batch_signature });
+        let mut checks = vec![Check {
+            key: None,
+            message: signed_message(SignatureDomain::Credential, group, &credential.to_bytes()),
+            signature: announcement.credential_signature,
+        }];
+        let key = Some(credential.key);
+        checks.extend(self.check(SignatureDomain::Descriptor, key, &announcement.body(id), announcement.signature));
+        if let Some((batch, signature, _)) = &whole {
+            checks.extend(self.check(SignatureDomain::Batch, key, &batch.to_bytes(), *signature));
         }
         let whole = whole.map(|(batch, signature, data)| (link, batch, signature, data));
         self.unverified.insert(id, Unverified { announcement, first: link, links: [link].into(), whole });
@@ -433,9 +425,9 @@ impl Node {
     fn verify_batch(&mut self, (link, batch, signature): (LinkId, Batch, Signature)) {
         let Some(broadcast) = self.broadcasts.get(&batch.broadcast) else { return };
         let key = Some(broadcast.announcement.credential.key);
-        let message = signed_message(SignatureDomain::Batch, self.config.group, &batch.to_bytes());
+        let checks = self.check(SignatureDomain::Batch, key, &batch.to_bytes(), signature).into_iter().collect();
         let token = self.ask(Pending::VerifyBatch { link, batch, signature });
-        self.outputs.push_back(Output::Verify { token, checks: vec![Check { key, message, signature }] });
+        self.outputs.push_back(Output::Verify { token, checks });
     }
 
     pub(super) fn batch_verified(&mut self, link: LinkId, batch: Batch, signature: Signature, valid: bool) {
@@ -460,9 +452,8 @@ impl Node {
             return;
         }
         if let Some(Some(batch)) = self.with_broadcast(id, |b| b.next_to_sign(now)) {
-            let message = signed_message(SignatureDomain::Batch, self.config.group, &batch.to_bytes());
-            let token = self.ask(Pending::SignBatch { broadcast: id });
-            self.outputs.push_back(Output::Sign { token, signer: Signer::Node, message });
+            let body = batch.to_bytes();
+            self.have_signed(Pending::SignBatch { broadcast: id }, Signer::Node, SignatureDomain::Batch, &body);
         }
     }
 

@@ -7,7 +7,7 @@ use crate::group::assignment::{Assignment, Credential};
 use crate::group::coordinator::Decision;
 use crate::group::receipts::Receipts;
 use crate::group::report::{NodeResult, Report, SignedReport};
-use crate::io::{Check, CloseReason, Event, Output, Signer};
+use crate::io::{CloseReason, Event, Output, Signer};
 use crate::limits::SILENCE_MAX;
 use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, LinkId, NodeId, Signature};
@@ -220,8 +220,7 @@ impl Node {
             }
         };
         let body = SignedReport::body(report.from, &report.report);
-        let message = signed_message(SignatureDomain::Report, self.config.group, &body);
-        checks.push(Check { key: Some(key), message, signature: report.signature });
+        checks.extend(self.check(SignatureDomain::Report, Some(key), &body, report.signature));
         let token = self.ask(Pending::VerifyReport(report));
         self.outputs.push_back(Output::Verify { token, checks });
     }

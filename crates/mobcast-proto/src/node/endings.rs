@@ -2,9 +2,9 @@
 //! of that.
 
 use crate::broadcast::{Broadcast, Phase};
-use crate::content::manifest::{SignatureDomain, signed_message};
+use crate::content::manifest::SignatureDomain;
 use crate::group::report::{NodeResult, Report};
-use crate::io::{Check, CloseReason, Event, Failure, Output, Signer};
+use crate::io::{CloseReason, Event, Failure, Output, Signer};
 use crate::limits::{BROADCASTS_MAX, SILENCE_MAX};
 use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, Digest, LinkId, Signature};
@@ -114,9 +114,9 @@ impl Node {
             return;
         }
         let key = (domain == SignatureDomain::Abort).then_some(broadcast.announcement.credential.key);
-        let message = signed_message(domain, self.config.group, &body);
+        let checks = self.check(domain, key, &body, signature).into_iter().collect();
         let token = self.ask(pending);
-        self.outputs.push_back(Output::Verify { token, checks: vec![Check { key, message, signature }] });
+        self.outputs.push_back(Output::Verify { token, checks });
     }
 
     pub(super) fn abort_signed(&mut self, id: BroadcastId, reason: String, signature: Signature) {
@@ -144,9 +144,9 @@ impl Node {
     }
 
     pub(super) fn sign_release(&mut self, id: BroadcastId) {
-        let message = signed_message(SignatureDomain::Release, self.config.group, &broadcast_body(id, ""));
-        let token = self.ask(Pending::SignRelease { broadcast: id });
-        self.outputs.push_back(Output::Sign { token, signer: Signer::Authority, message });
+        let body = broadcast_body(id, "");
+        let pending = Pending::SignRelease { broadcast: id };
+        self.have_signed(pending, Signer::Authority, SignatureDomain::Release, &body);
     }
 
     pub(super) fn release_signed(&mut self, id: BroadcastId, signature: Signature) {
@@ -190,9 +190,9 @@ impl Node {
 
     /// The root is not a member any more: whoever waits for pieces may have to give up.
     pub(super) fn sign_root_loss(&mut self, id: BroadcastId) {
-        let message = signed_message(SignatureDomain::RootLost, self.config.group, &broadcast_body(id, ""));
-        let token = self.ask(Pending::SignRootLost { broadcast: id });
-        self.outputs.push_back(Output::Sign { token, signer: Signer::Authority, message });
+        let body = broadcast_body(id, "");
+        let pending = Pending::SignRootLost { broadcast: id };
+        self.have_signed(pending, Signer::Authority, SignatureDomain::RootLost, &body);
     }
 
     pub(super) fn root_loss_signed(&mut self, id: BroadcastId, signature: Signature) {

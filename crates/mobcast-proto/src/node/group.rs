@@ -383,9 +383,8 @@ impl Node {
         if self.regency.is_some() {
             return self.hold_report(node, report);
         }
-        let message = signed_message(SignatureDomain::Report, self.config.group, &SignedReport::body(node, &report));
-        let token = self.ask(Pending::SignReport(report));
-        self.outputs.push_back(Output::Sign { token, signer: Signer::Node, message });
+        let body = SignedReport::body(node, &report);
+        self.have_signed(Pending::SignReport(report), Signer::Node, SignatureDomain::Report, &body);
     }
 
     pub(super) fn report_signed(&mut self, report: Report, signature: Signature) {

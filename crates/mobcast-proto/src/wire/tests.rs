@@ -101,6 +101,7 @@ fn assignment() -> Assignment {
         plans: vec![crate::group::place::tests::place()],
         plan_peers: vec![peer(5)],
         counterparts: vec![NodeId(3)],
+        trusts_members: true,
     }
 }
 

@@ -71,6 +71,7 @@ impl World {
             seed: mix2(self.settings.seed, seed),
             registry: self.registry,
             overlays: self.overlays.clone(),
+            trusts_members: self.trusts_members,
         };
         let node = if index == NodeIndex(0) {
             let credential = Credential { group: self.group, node: NodeId(0), key, expires_unix_s: u64::MAX };

@@ -14,6 +14,13 @@ pub fn seconds(s: f64) -> Time {
 /// A group with so many nodes in its clusters: 50 MB/s for each node, 5 MB/s and 10 ms between two clusters. Node 0
 /// founds it, the others ask to be admitted at the same time.
 pub fn group(nodes: &[u32], seed: u64) -> World {
+    let mut world = unstarted(nodes, seed);
+    start(&mut world, nodes);
+    world
+}
+
+/// The same before its nodes are started.
+pub fn unstarted(nodes: &[u32], seed: u64) -> World {
     let mut topology = Topology::new();
     for (i, &nodes) in nodes.iter().enumerate() {
         let cluster = Cluster::new(format!("c{i}"), nodes).with_nic(50_000_000);
@@ -25,13 +32,16 @@ pub fn group(nodes: &[u32], seed: u64) -> World {
             topology.link_both(ClusterIndex(a), ClusterIndex(b), link).expect("clusters exist");
         }
     }
-    let mut world = World::new(Network::new(&topology, drained()), Settings { seed, ..Settings::default() });
+    World::new(Network::new(&topology, drained()), Settings { seed, ..Settings::default() })
+}
+
+/// Starts a group's nodes.
+pub fn start(world: &mut World, nodes: &[u32]) {
     for (i, &nodes) in nodes.iter().enumerate() {
         (0..nodes).for_each(|_| {
             world.start_machine(ClusterIndex(i as u32), Some(format!("c{i}")));
         });
     }
-    world
 }
 
 pub fn drained() -> NetworkSettings {

@@ -14,6 +14,8 @@ use crate::optimum::optimum;
 
 /// Most changes of a run; they are all kept in memory.
 const CHANGES_MAX: f64 = 1e6;
+/// Most broadcasts of a run.
+const ROUNDS_MAX: u32 = 10_000;
 const ROOT: ClusterIndex = ClusterIndex(0);
 
 /// An experiment, checked. [`Experiment::runs`] makes the list of its runs.
@@ -44,6 +46,10 @@ pub struct Experiment {
     pub plain: bool,
     /// Whether all nodes are members of the group before the clock starts.
     pub gather: bool,
+    /// Broadcasts of a run, one after another in a group that has gathered; none for one.
+    pub rounds: Option<u32>,
+    /// Whether members take each other's word, in rounds.
+    pub trust_members: bool,
 }
 
 /// What an experiment varies, and how often it repeats.
@@ -153,6 +159,8 @@ struct Raw {
     plain: bool,
     #[serde(default)]
     gather: bool,
+    rounds: Option<Spanned<u32>>,
+    trust_members: Option<Spanned<bool>>,
     #[serde(default)]
     scenario: Vec<Spanned<RawScenario>>,
     quick: Option<RawExtent>,
@@ -250,10 +258,29 @@ impl Builder<'_> {
             named_clusters: raw.named_clusters,
             piece_size: raw.piece_size.as_ref().map(|size| self.piece_size(size)).transpose()?,
             plain: raw.plain,
-            gather: raw.gather,
+            gather: raw.gather || raw.rounds.is_some(),
+            trust_members: raw.trust_members.as_ref().is_some_and(|trust| *trust.get_ref()),
+            rounds: raw.rounds.as_ref().map(|rounds| text.count(rounds, 1, ROUNDS_MAX)).transpose()?,
         };
+        if let Some(trust) = raw.trust_members.as_ref().filter(|trust| *trust.get_ref() && raw.rounds.is_none()) {
+            return Err(text.error(trust.span(), "is for rounds of small objects: give `rounds`, or leave it out"));
+        }
+        self.check_rounds(&experiment, &raw.rounds)?;
         self.check_times(&experiment, &raw.scenario)?;
         Ok(experiment)
+    }
+
+    /// What makes one broadcast in a run cannot be compared with what makes many.
+    fn check_rounds(&self, experiment: &Experiment, rounds: &Option<Spanned<u32>>) -> Result<(), FileError> {
+        let Some(rounds) = rounds else { return Ok(()) };
+        let rivals = [Some(&experiment.extent), experiment.quick.as_ref()].into_iter().flatten();
+        match rivals.flat_map(|extent| &extent.rivals).find(|rival| !rival.rounds) {
+            Some(rival) => {
+                let message = format!("{} makes one broadcast in a run: leave it or the rounds out", rival.name);
+                Err(self.text.error(rounds.span(), message))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The file of this name in a directory beside the experiment's own.

@@ -38,6 +38,10 @@ pub struct Planned {
     pub plain: bool,
     /// Whether all nodes are members of the group before the clock starts.
     pub gather: bool,
+    /// Broadcasts of the run, one after another; none for one.
+    pub rounds: Option<u32>,
+    /// Whether members take each other's word.
+    pub trust_members: bool,
 }
 
 /// What is run.
@@ -101,6 +105,8 @@ impl Experiment {
             piece_size: self.piece_size,
             plain: self.plain,
             gather: self.gather,
+            rounds: self.rounds,
+            trust_members: self.trust_members,
         };
         programs.into_iter().map(run).collect()
     }

@@ -32,6 +32,8 @@ pub struct RivalFile {
     pub wait_for_receivers: bool,
     /// When the clock of a run starts.
     pub clock: Clock,
+    /// Whether it makes `LAB_ROUNDS` broadcasts after one that does not count, and prints `round SECONDS` for each.
+    pub rounds: bool,
 }
 
 /// When the clock of a run starts.
@@ -74,6 +76,8 @@ struct Raw {
     wait_for_receivers: Option<Spanned<bool>>,
     #[serde(default)]
     clock: Clock,
+    #[serde(default)]
+    rounds: bool,
 }
 
 fn build(text: &Text, path: &Path) -> Result<RivalFile, FileError> {
@@ -95,6 +99,7 @@ fn build(text: &Text, path: &Path) -> Result<RivalFile, FileError> {
         wait_for_receivers: raw.wait_for_receivers.is_some_and(Spanned::into_inner),
         receiver,
         clock: raw.clock,
+        rounds: raw.rounds,
     })
 }
 

@@ -23,6 +23,7 @@ impl Coordinator {
         assert!(standings.contains_key(&own), "a coordinator is a member itself");
         let mut coordinator = Coordinator::empty(own, term, seed);
         coordinator.closing = true;
+        coordinator.trusts_members = standings[&own].assignment.trusts_members;
         coordinator.restore_plans(registry, standings.values().map(|standing| &standing.assignment), term);
         standings.values().for_each(|standing| coordinator.restore_member(standing));
         for (&node, standing) in standings {

@@ -30,7 +30,8 @@ impl Group {
 
     fn found_for(overlays: Overlays) -> Group {
         let addresses = vec!["10.0.0.1:7077".parse().unwrap()];
-        let coordinator = Coordinator::new("root".into(), Some("a".into()), addresses, PublicKey([0; 32]), 1, overlays);
+        let coordinator =
+            Coordinator::new("root".into(), Some("a".into()), addresses, PublicKey([0; 32]), 1, overlays, false);
         let mut group = Group {
             coordinator,
             now: Time::ZERO,

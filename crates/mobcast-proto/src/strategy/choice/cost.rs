@@ -36,11 +36,17 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// What a machine is taken for: estimates, not measured.
+    /// What a machine is taken for that was not measured: estimates.
     pub const USUAL: Costs =
         Costs { bytes_per_s: 600e6, piece: Duration::from_micros(60), hop: Duration::from_micros(200) };
     /// The simulator's machines, which cost nothing.
     pub const NONE: Costs = Costs { bytes_per_s: f64::INFINITY, piece: Duration::ZERO, hop: Duration::ZERO };
+
+    /// Bytes per second, and seconds for a piece and a hop.
+    pub fn new(bytes_per_s: f64, piece_s: f64, hop_s: f64) -> Costs {
+        let time = |seconds: f64| Duration((seconds * 1e9) as u64);
+        Costs { bytes_per_s, piece: time(piece_s), hop: time(hop_s) }
+    }
 
     /// Seconds that an object takes by `mob`.
     pub(super) fn of_mob(&self, bytes: u64, order: &Order, network: &Topology) -> f64 {

@@ -1,0 +1,72 @@
+//! Broadcasts one after another in a running group, and the costs of a machine.
+
+mod common;
+
+use std::fs;
+
+use common::{Ended, Experiment, Process, mobcast};
+
+#[test]
+fn each_round_of_each_size_is_timed_at_both_ends() {
+    let experiment = Experiment::new();
+    let ticket_file = experiment.path("ticket");
+    let mut first = mobcast();
+    first.args(["bench", "--receivers", "2", "--sizes", "1,64KiB,300kB", "--rounds", "3", "--listen", "127.0.0.1:0"]);
+    first.args(["--cluster", "here", "--json", "--ticket-file"]).arg(ticket_file);
+    let first = Process::start("first", &mut first);
+    let other = |name: &str| {
+        let words = ["bench", &experiment.ticket(), "--name", name, "--cluster", "here", "--json"];
+        Process::start(name, mobcast().args(words))
+    };
+    let others = ["a", "b"].map(other);
+    let report = first.succeeds().json();
+    assert_eq!(report["receivers"], 2);
+    let sizes = report["sizes"].as_array().expect("a list");
+    let bytes: Vec<u64> = sizes.iter().map(|size| size["bytes"].as_u64().expect("a number")).collect();
+    assert_eq!(bytes, [1, 65_536, 300_000]);
+    let numbers = |list: &serde_json::Value| -> Vec<f64> {
+        list.as_array().expect("a list").iter().map(|number| number.as_f64().expect("a number")).collect()
+    };
+    let started: Vec<f64> = sizes.iter().flat_map(|size| numbers(&size["started_at"])).collect();
+    assert_eq!(started.len(), 3 * 4, "one of each size before those that count");
+    for size in sizes {
+        assert!(numbers(&size["seconds"]).iter().all(|seconds| *seconds > 0.0), "{size}");
+        assert!(size["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{size}");
+    }
+    for other in others {
+        let report = other.succeeds().json();
+        let complete = numbers(&report["complete_at"]);
+        assert_eq!(complete.len(), started.len());
+        assert!(complete.iter().zip(&started).all(|(complete, started)| complete > started), "{report} {started:?}");
+    }
+}
+
+fn refused(words: &[&str], status: i32) -> Ended {
+    Process::start("mobcast", mobcast().args(words)).ends_with(status)
+}
+
+#[test]
+fn who_measures_nothing_is_told_what_to_do() {
+    let complaint = refused(&["bench"], 2).complaint().to_owned();
+    assert!(complaint.contains("--receivers"), "{complaint}");
+    assert!(refused(&["bench", "--receivers", "1", "--sizes", "2GiB"], 2).complaint().contains("1GiB"));
+    let words = ["bench", "--receivers", "1", "--wait", "200ms", "--listen", "127.0.0.1:0"];
+    let complaint = refused(&words, 4).complaint().to_owned();
+    assert!(complaint.contains("0 of 1 joined") && complaint.contains("--wait"), "{complaint}");
+}
+
+#[test]
+fn a_machine_s_costs_are_kept_where_send_finds_them() {
+    let experiment = Experiment::new();
+    let mut calibrate = mobcast();
+    calibrate.args(["calibrate", "--json"]).env("XDG_CACHE_HOME", experiment.path("cache"));
+    let report = Process::start("calibrate", &mut calibrate).succeeds().json();
+    let kept = fs::read_to_string(experiment.path("cache/mobcast/costs.json")).expect("it is kept");
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&kept).expect("it is JSON"), report);
+    assert!(report["bytes_per_s"].as_f64().is_some_and(|rate| rate > 0.0), "{report}");
+    fs::write(experiment.path("file"), "in the way").expect("written");
+    let mut nowhere = mobcast();
+    nowhere.arg("calibrate").env("XDG_CACHE_HOME", experiment.path("file"));
+    let ended = Process::start("calibrate", &mut nowhere).ends_with(5);
+    assert!(ended.complaint().contains("cannot keep the result in"), "{}", ended.complaint());
+}
