@@ -39,7 +39,7 @@ const LINKING_MAX: Duration = Duration::from_secs(2);
 pub struct BenchArgs {
     /// The line that the first process printed; @FILE to read it from a file, which is waited for; @- for standard
     /// input. Without it, this is the first process
-    #[arg(value_name = "TICKET|@FILE|@-", conflicts_with = "receivers", required_unless_present = "receivers")]
+    #[arg(value_name = "TICKET|@FILE|@-", conflicts_with = "receivers")]
     ticket: Option<OsString>,
 
     /// How many others there are
@@ -128,9 +128,13 @@ pub async fn run(args: BenchArgs) -> Outcome {
     let mut interrupt = Interrupt::new()?;
     let mut screen = Screen::new(args.output.quiet);
     let timed = async {
-        match &args.ticket {
-            Some(ticket) => receive(TicketSource::of(ticket), &args, &mut screen).await,
-            None => send(&args, &mut screen).await,
+        match (&args.ticket, args.receivers) {
+            (Some(ticket), _) => receive(TicketSource::of(ticket), &args, &mut screen).await,
+            (None, Some(receivers)) => send(&args, receivers, &mut screen).await,
+            (None, None) => {
+                let remedy = "say --receivers N in the first process, and in the others the ticket that it printed";
+                Err(Failure::new(Status::Usage, remedy))
+            }
         }
     };
     tokio::select! {
@@ -141,8 +145,7 @@ pub async fn run(args: BenchArgs) -> Outcome {
 
 // ---- The first process ----
 
-async fn send(args: &BenchArgs, screen: &mut Screen) -> Outcome {
-    let receivers = args.receivers.unwrap_or(0);
+async fn send(args: &BenchArgs, receivers: u32, screen: &mut Screen) -> Outcome {
     args.ticket_file.as_deref().into_iter().for_each(ticket::remove_stale);
     let mut options = args.node.options();
     options.costs = calibrate::costs();

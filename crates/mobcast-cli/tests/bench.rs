@@ -49,7 +49,7 @@ fn refused(words: &[&str], status: i32) -> Ended {
 fn who_measures_nothing_is_told_what_to_do() {
     let complaint = refused(&["bench"], 2).complaint().to_owned();
     assert!(complaint.contains("--receivers"), "{complaint}");
-    assert!(refused(&["bench", "--receivers", "1", "--sizes", "2GiB"], 2).complaint().contains("1GiB"));
+    assert!(refused(&["bench", "--receivers", "1", "--sizes", "2GiB"], 2).stderr.contains("1GiB"));
     let words = ["bench", "--receivers", "1", "--wait", "200ms", "--listen", "127.0.0.1:0"];
     let complaint = refused(&words, 4).complaint().to_owned();
     assert!(complaint.contains("0 of 1 joined") && complaint.contains("--wait"), "{complaint}");
