@@ -33,9 +33,9 @@ fn what_cannot_be_compared_is_mob_s() {
 
 #[test]
 fn a_few_nodes_take_a_binomial_tree_for_little_and_a_chain_for_much() {
-    // Of one piece of 64 KiB, the last of 64 nodes has it after 63 hops of a chain, or 6 + 5 + 4 + 3 + 2 + 1 of a tree.
+    // Of one piece of 70 kB, the last of 64 nodes has it after 63 hops of a chain, or 6 + 5 + 4 + 3 + 2 + 1 of a tree.
     let situation = one_cluster(64, 125_000_000);
-    let little = chosen(65_536, &situation);
+    let little = chosen(70_000, &situation);
     assert_eq!(little.strategy, "binomial", "{little:?}");
     let much = chosen(100_000_000, &situation);
     assert_eq!((much.strategy, much.piece_size), ("chain", Some(16 << 10)), "{much:?}");
