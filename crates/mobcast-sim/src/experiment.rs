@@ -196,9 +196,10 @@ impl<'a> Run<'a> {
         }
         let choice = is_auto.then(|| world.machines[0].node.choose(Some(experiment.object_bytes), &Costs::NONE));
         let strategy = choice.as_ref().map_or(&*experiment.strategy, |choice| choice.strategy);
-        let mut descriptor = experiment.descriptor(strategy, choice.as_ref().and_then(|choice| choice.piece_size));
+        let chosen_size = choice.as_ref().and_then(|choice| choice.piece_size);
+        let mut descriptor = experiment.descriptor(strategy, chosen_size);
         let mut whole = None;
-        if experiment.piece_size.is_none() && experiment.object_bytes <= WHOLE_BYTES_MAX {
+        if experiment.piece_size.or(chosen_size).is_none() && experiment.object_bytes <= WHOLE_BYTES_MAX {
             descriptor.piece_size = WHOLE_PIECE_SIZE;
             whole = Some(vec![0; experiment.object_bytes as usize]);
         }

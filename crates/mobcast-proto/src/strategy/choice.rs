@@ -92,7 +92,9 @@ pub fn choose(bytes: Option<u64>, situation: Option<&Situation>, overlays: &Over
         reason: format!("{default}: {why}"),
     };
     let Some(bytes) = bytes else { return plain("a stream of unknown length".into()) };
-    if bytes <= WHOLE_BYTES_MAX {
+    let whole = bytes <= WHOLE_BYTES_MAX;
+    let several = situation.is_none_or(|situation| situation.order.len() < 2 || situation.order.clusters().len() > 1);
+    if bytes <= u64::from(PIECE_SIZE_MIN) || whole && several {
         let size = size_in_words(bytes);
         return Choice { reason: format!("in one frame to each: {size}"), ..plain(String::new()) };
     }
@@ -105,7 +107,11 @@ pub fn choose(bytes: Option<u64>, situation: Option<&Situation>, overlays: &Over
     }
     let network = known_network(situation).unwrap_or_else(|| assumed_network(situation));
     let mut compared = Vec::new();
-    compared.extend(overlays.mesh.then(|| (DEFAULT, None, costs.of_mob(bytes, &situation.order, &network))));
+    if whole {
+        compared.push((default, None, costs.of_whole(bytes, &situation.order, &network)));
+    } else if overlays.mesh {
+        compared.push((DEFAULT, None, costs.of_mob(bytes, &situation.order, &network)));
+    }
     // In one cluster, trees between clusters are those of others.
     let all = candidates(situation.network.is_some())
         .filter(|name| situation.order.clusters().len() > 1 || TREES.contains(name));
@@ -119,16 +125,15 @@ pub fn choose(bytes: Option<u64>, situation: Option<&Situation>, overlays: &Over
     let chosen = compared.iter().position(|&(name, _, seconds)| name == DEFAULT || seconds <= STEADY_FOR).unwrap_or(0);
     let (strategy, piece_size, seconds) = compared.remove(chosen);
     let next = compared.iter().find(|(name, ..)| *name == DEFAULT).or(compared.first());
-    let other = next.map(|(name, _, seconds)| format!("; {name} {}", time_in_words(*seconds))).unwrap_or_default();
+    let named = |name, size: Option<u32>| if whole && size.is_none() { "in one frame" } else { name };
+    let other = next.map(|&(name, size, seconds)| format!("; {} {}", named(name, size), time_in_words(seconds)));
+    let other = other.unwrap_or_default();
     let predicted =
         std::iter::once((strategy, seconds)).chain(compared.iter().map(|&(name, _, s)| (name, s))).collect();
     let (size, time) = (size_in_words(bytes), time_in_words(seconds));
-    Choice {
-        strategy,
-        piece_size,
-        predicted,
-        reason: format!("{strategy}: {size} to {group}, predicted {time}{other}"),
-    }
+    let in_one_frame = whole && piece_size.is_none();
+    let how = if in_one_frame { "in one frame to each" } else { strategy };
+    Choice { strategy, piece_size, predicted, reason: format!("{how}: {size} to {group}, predicted {time}{other}") }
 }
 
 /// The piece size with which a tree is fastest, and the time that it takes then.
@@ -144,6 +149,8 @@ fn best_of_tree(
     let least = PIECE_SIZE_MIN.max(bytes.div_ceil(u64::from(PIECES_MAX)).next_power_of_two() as u32);
     let sizes =
         std::iter::successors(Some(least), |size| size.checked_mul(2)).take_while(|&s| s <= TREE_PIECE_MAX.max(least));
+    // In one piece it would travel in one frame, and not down this tree.
+    let sizes = sizes.filter(|&size| bytes > WHOLE_BYTES_MAX || u64::from(size) < bytes);
     let timed = sizes.map(|size| (size, costs.of_trees(bytes, size, &plan, &situation.order, network)));
     // A network without a way to some cluster has no time.
     let (size, seconds) = timed.filter(|(_, seconds)| seconds.is_finite()).min_by(|a, b| a.1.total_cmp(&b.1))?;

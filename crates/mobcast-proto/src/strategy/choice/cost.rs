@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use mobcast_topology::{ClusterIndex, Topology, WanLink, optimum};
 
+use crate::limits::{COORDINATOR_CHILDREN_MAX, TREE_CHILDREN_MAX};
 use crate::strategy::plan::{Order, Plan, PlanTree};
 use crate::time::Duration;
 
@@ -58,6 +59,21 @@ impl Costs {
         };
         let start = MOB_START + MOB_START_PER_NODE * order.len() as f64 + MOB_ROUND_TRIPS * rtt;
         start + bytes as f64 / best.min(self.bytes_per_s) / part
+    }
+
+    /// Seconds that an object takes in one frame down the control tree of one cluster: the root sends it to its children one after another, they
+    /// to theirs.
+    pub(super) fn of_whole(&self, bytes: u64, order: &Order, network: &Topology) -> f64 {
+        let places = Places::new(order, network);
+        let each = bytes as f64 / self.rate(Resource::Out(0), bytes as f64, &places) + self.hop.as_secs_f64();
+        let (mut reached, mut sent_to, mut below) = (0, COORDINATOR_CHILDREN_MAX, COORDINATOR_CHILDREN_MAX);
+        let mut seconds = 0.0;
+        while reached + 1 < order.len() {
+            seconds += sent_to.min(order.len() - 1 - reached) as f64 * each + places.longest_delay();
+            reached += below;
+            (sent_to, below) = (TREE_CHILDREN_MAX, below * TREE_CHILDREN_MAX);
+        }
+        seconds
     }
 
     /// Seconds that an object takes down the trees of a plan: the first piece is passed on from node to node, over capacities that a

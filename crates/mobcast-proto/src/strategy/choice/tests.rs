@@ -44,6 +44,20 @@ fn a_few_nodes_take_a_binomial_tree_for_little_and_a_chain_for_much() {
 }
 
 #[test]
+fn what_fits_into_a_frame_goes_down_a_chain_where_the_root_s_card_would_send_it_often() {
+    // 64 KiB fifteen times over 12.5 MB/s are 79 ms; down a chain in pieces of 16 KiB they take 1.4 ms for each hop, and 4 for the rest.
+    let slow = chosen(65_536, &one_cluster(16, 12_500_000));
+    assert_eq!((slow.strategy, slow.piece_size), ("chain", Some(16 << 10)), "{slow:?}");
+    assert!(slow.reason.contains("; in one frame 78.8 ms"), "{}", slow.reason);
+    // To two others, in one frame it is two times the object; a chain is no faster than its pieces allow, and costs more hops.
+    let few = chosen(20_000, &one_cluster(2, 12_500_000));
+    assert_eq!((few.strategy, few.piece_size), ("mob", None), "{few:?}");
+    assert!(few.reason.starts_with("in one frame to each: 20 kB to 1 node"), "{}", few.reason);
+    let least = chosen(16_384, &one_cluster(16, 12_500_000));
+    assert_eq!((least.predicted.len(), &*least.reason), (0, "in one frame to each: 16 kB"));
+}
+
+#[test]
 fn what_takes_long_is_left_to_the_strategy_that_adapts() {
     let situation = one_cluster(16, 12_500_000);
     assert_eq!(chosen(100_000_000, &situation).strategy, "chain");
