@@ -120,7 +120,7 @@ fn payload_header(len: u32, plain: bool) -> Vec<u8> {
 async fn each_misdeed_has_its_name() {
     let misbehaved: [(&str, Vec<u8>); 9] = [
         ("a frame of no bytes", sealed(&[(content::APPLICATION_DATA, &frame(b""))])),
-        ("a frame too long", sealed(&[(content::APPLICATION_DATA, &[0, 1, 0, 1, 7])])),
+        ("a frame too long", sealed(&[(content::APPLICATION_DATA, &[0, 1, 16, 1, 7])])),
         ("a record of unknown type", sealed(&[(24, b"heartbeat")])),
         ("a session ticket", sealed(&[(content::HANDSHAKE, &[4, 0, 0, 1, 0])])),
         ("a key update of another form", sealed(&[(content::HANDSHAKE, &[24, 0, 0, 1, 2])])),
