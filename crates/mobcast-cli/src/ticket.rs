@@ -16,7 +16,7 @@ use mobcast::Ticket;
 use crate::failure::{Failure, Outcome, Status};
 
 /// How often a ticket file is looked for.
-pub const POLL_INTERVAL: Duration = Duration::from_millis(10);
+pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// No ticket is nearly as long, bytes; what is longer is some other file.
 const TEXT_BYTES_MAX: u64 = 4096;
 
