@@ -7,7 +7,7 @@ use mobcast_proto::content::announcement::WHOLE_BYTES_MAX;
 use mobcast_proto::content::object::{Descriptor, FileMeta, ObjectKind};
 use mobcast_proto::content::piece_size::{PieceSizeInput, strategy_piece_size};
 use mobcast_proto::strategy::Registry;
-use mobcast_proto::strategy::choice::{AUTO, Choice, Costs, candidates};
+use mobcast_proto::strategy::choice::{AUTO, Choice, Costs, Extent, candidates};
 use mobcast_proto::strategy::overlay::Overlays;
 use mobcast_proto::{BroadcastId, Duration, PieceIndex, Time};
 use mobcast_topology::{ClusterIndex, Scenario};
@@ -194,7 +194,8 @@ impl<'a> Run<'a> {
         for (i, (at, _)) in steps.iter().enumerate() {
             world.network.schedule(began + at.since(Time::ZERO), Due::Step(i));
         }
-        let choice = is_auto.then(|| world.machines[0].node.choose(Some(experiment.object_bytes), &Costs::NONE));
+        let object = Extent { bytes: Some(experiment.object_bytes), piece_size: experiment.piece_size };
+        let choice = is_auto.then(|| world.machines[0].node.choose(object, &Costs::NONE));
         let strategy = choice.as_ref().map_or(&*experiment.strategy, |choice| choice.strategy);
         let chosen_size = choice.as_ref().and_then(|choice| choice.piece_size);
         let mut descriptor = experiment.descriptor(strategy, chosen_size);

@@ -13,7 +13,7 @@ use mobcast_proto::content::piece_size::{PieceSizeInput, strategy_piece_size};
 use mobcast_proto::group::ticket::Ticket;
 use mobcast_proto::limits::{PIECE_SIZE_MAX, PIECE_SIZE_MIN, PIECES_MAX};
 use mobcast_proto::strategy::Registry;
-use mobcast_proto::strategy::choice::{AUTO, candidates, choose};
+use mobcast_proto::strategy::choice::{AUTO, Extent, candidates, choose};
 use mobcast_proto::strategy::overlay::Overlays;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, mpsc};
@@ -183,12 +183,12 @@ impl Group {
         let open = move || open(source, &spool_dir);
         let source = tokio::task::spawn_blocking(open).await.map_err(|_| Error::Left)??;
         let driver = self.inner.driver.handle();
-        let length = source.description().length;
+        let object = Extent { bytes: source.description().length, piece_size: options.piece_size };
         // Of a group that is still to come, nothing is known.
         let is_early = options.receivers.is_some_and(|receivers| receivers as usize > self.members().len());
         let choice = match (is_auto, is_early) {
-            (true, true) => Some(choose(length, None, &overlays(&self.inner.options)?, &self.inner.options.costs)),
-            (true, false) => Some(driver.choose(length, self.inner.options.costs).await.ok_or(Error::Left)?),
+            (true, true) => Some(choose(object, None, &overlays(&self.inner.options)?, &self.inner.options.costs)),
+            (true, false) => Some(driver.choose(object, self.inner.options.costs).await.ok_or(Error::Left)?),
             (false, _) => None,
         };
         let mut options = options;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mobcast_proto::content::Descriptor;
-use mobcast_proto::strategy::choice::{Choice, Costs};
+use mobcast_proto::strategy::choice::{Choice, Costs, Extent};
 use mobcast_proto::wire::Frame;
 use mobcast_proto::{BroadcastId, ByteRange, ClusterId, Digest, LinkId, PieceIndex};
 use tokio::sync::oneshot;
@@ -68,8 +68,8 @@ pub enum Command {
     Forget { broadcast: BroadcastId },
     /// Where a broadcast stands at this node.
     View { broadcast: BroadcastId, answer: oneshot::Sender<NodeView> },
-    /// Choose a strategy for an object of so many bytes.
-    Choose { bytes: Option<u64>, costs: Costs, answer: oneshot::Sender<Choice> },
+    /// Choose a strategy for an object.
+    Choose { object: Extent, costs: Costs, answer: oneshot::Sender<Choice> },
     /// Leave the group.
     Leave { done: oneshot::Sender<()> },
 }

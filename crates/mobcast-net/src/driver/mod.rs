@@ -48,7 +48,7 @@ use mobcast_proto::group::ticket::Ticket;
 use mobcast_proto::io::Event;
 use mobcast_proto::node::{Node, NodeConfig};
 use mobcast_proto::strategy::Registry;
-use mobcast_proto::strategy::choice::{Choice, Costs};
+use mobcast_proto::strategy::choice::{Choice, Costs, Extent};
 use mobcast_proto::strategy::overlay::Overlays;
 use mobcast_proto::{BroadcastId, ClusterId, Digest, GroupId};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -383,10 +383,10 @@ impl DriverHandle {
         view.await.unwrap_or_default()
     }
 
-    /// The strategy that is best for an object of so many bytes, as far as this node knows; none if it has left.
-    pub async fn choose(&self, bytes: Option<u64>, costs: Costs) -> Option<Choice> {
+    /// The strategy that is best for an object, as far as this node knows; none if it has left.
+    pub async fn choose(&self, object: Extent, costs: Costs) -> Option<Choice> {
         let (answer, choice) = oneshot::channel();
-        self.command(Command::Choose { bytes, costs, answer }).await;
+        self.command(Command::Choose { object, costs, answer }).await;
         choice.await.ok()
     }
 

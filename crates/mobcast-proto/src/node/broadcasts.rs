@@ -227,7 +227,7 @@ impl Node {
             }
         }
         match from {
-            Some(from) => self.pass_whole_on(id, from),
+            Some(from) => self.pass_whole_on(id, Some(from)),
             None => self.flood_announcement(id),
         }
         // First of all outputs about it, so that the driver knows what the others speak of.
@@ -251,11 +251,29 @@ impl Node {
         frames.into_iter().for_each(|frame| self.send(link, frame));
     }
 
-    fn pass_whole_on(&mut self, id: BroadcastId, from: LinkId) {
+    /// Sends an object in one frame to those who have it from this node. A clone of it for each: it is small.
+    fn pass_whole_on(&mut self, id: BroadcastId, from: Option<LinkId>) {
         if let Some(frame) = self.broadcasts.get(&id).and_then(Broadcast::whole_frame) {
-            let links = self.tree_links().into_iter().filter(|&link| link != from);
+            let links = self.whole_links(id).into_iter().filter(|&link| Some(link) != from);
             links.collect::<Vec<_>>().into_iter().for_each(|link| self.send(link, frame.clone()));
         }
+    }
+
+    /// Where an object in one frame goes: to the children in the first tree of its strategy's plan, the last ones of
+    /// it first (those with most below them in a binomial tree); and along the control tree where the strategy has no plan for this root, or a child has no link yet.
+    fn whole_links(&self, id: BroadcastId) -> Vec<LinkId> {
+        let strategy = self.broadcasts.get(&id).map(|broadcast| &broadcast.announcement.descriptor.strategy);
+        let plans = self.assignment().into_iter().flat_map(|assignment| &assignment.plans);
+        let plan = plans.into_iter().find(|plan| plan.root == id.root && Some(&plan.strategy) == strategy);
+        let Some(tree) = plan.and_then(|plan| plan.trees.first()) else { return self.tree_links() };
+        let children: Vec<Option<LinkId>> = tree.children.iter().rev().map(|child| self.link_to(child.node)).collect();
+        let all = children.iter().all(Option::is_some);
+        let mut links: Vec<LinkId> = children.into_iter().flatten().collect();
+        if !all {
+            let others: Vec<LinkId> = self.tree_links().into_iter().filter(|link| !links.contains(link)).collect();
+            links.extend(others);
+        }
+        links
     }
 
     /// A peer knows of a broadcast that this node knows: from here on they exchange it.
@@ -460,9 +478,7 @@ impl Node {
     pub(super) fn batch_signed(&mut self, id: BroadcastId, signature: Signature) {
         let now = self.now;
         self.with_broadcast(id, |b| b.handle_batch_signed(now, signature));
-        if let Some(frame) = self.broadcasts.get(&id).and_then(Broadcast::whole_frame) {
-            self.tree_links().into_iter().for_each(|link| self.send(link, frame.clone()));
-        }
+        self.pass_whole_on(id, None);
         if self.broadcasts.get(&id).is_some_and(|b| b.phase == Phase::Complete) {
             self.broadcast_complete(id);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::strategy::choice::{Choice, Costs, Situation, choose};
+use crate::strategy::choice::{Choice, Costs, Extent, Situation, choose};
 use crate::strategy::overlay::Overlays;
 use crate::time::Duration;
 use crate::units::{ClusterId, LinkId, NodeId};
@@ -68,11 +68,11 @@ impl Node {
         Some((situation, overlays))
     }
 
-    /// The strategy for an object of so many bytes, as far as this node knows.
-    pub fn choose(&self, bytes: Option<u64>, costs: &Costs) -> Choice {
+    /// The strategy for an object, as far as this node knows.
+    pub fn choose(&self, object: Extent, costs: &Costs) -> Choice {
         match self.situation() {
-            Some((situation, overlays)) => choose(bytes, Some(&situation), overlays, costs),
-            None => choose(bytes, None, &Overlays::default(), costs),
+            Some((situation, overlays)) => choose(object, Some(&situation), overlays, costs),
+            None => choose(object, None, &Overlays::default(), costs),
         }
     }
 

@@ -4,18 +4,21 @@
 //! Strategies that cannot adapt are taken for what is over soon: for longer than ten seconds (`STEADY_FOR`), nobody promises that links and
 //! nodes stay as they are, and `mob`, which adapts, loses little.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use mobcast_topology::{Cluster, ClusterIndex, QueueLimit, Topology, WanLink, optimum};
 
 use super::overlay::Overlays;
-use super::plan::{Order, Plan, PlanInput};
+use super::plan::{Order, Plan, PlanInput, PlanTree};
 use super::{Registry, StrategyKind};
 use crate::content::announcement::WHOLE_BYTES_MAX;
 use crate::limits::{PIECE_SIZE_MIN, PIECES_MAX};
 use crate::time::Duration;
 
 mod cost;
+
+use cost::control_tree;
 
 pub use cost::Costs;
 
@@ -29,6 +32,8 @@ const TREES: [&str; 2] = ["chain", "binomial"];
 /// The same, between clusters.
 const TREES_BETWEEN: [&str; 1] = ["magpie"];
 const PLANNED_TREES: [&str; 1] = ["optimal-trees"];
+/// The tree that an object in one frame goes down, in one cluster and between several.
+const FRAME_TREES: [&str; 2] = ["binomial", "magpie"];
 /// So long, links and nodes are taken to stay as they are.
 const STEADY_FOR: f64 = 10.0;
 /// In larger groups trees are not considered: one of so many nodes is slow.
@@ -80,9 +85,25 @@ pub fn candidates(has_network: bool) -> impl Iterator<Item = &'static str> {
     [DEFAULT].into_iter().chain(TREES).chain(TREES_BETWEEN).chain(planned)
 }
 
-/// Chooses a strategy for an object of `bytes`, of those for which the group was founded. Without a situation, as at a node that
+/// What is to be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Extent {
+    /// Bytes of the object; none for a stream.
+    pub bytes: Option<u64>,
+    /// Bytes of a piece, where that was asked for.
+    pub piece_size: Option<u32>,
+}
+
+impl Extent {
+    /// An object of so many bytes, in pieces of whatever size.
+    pub fn of(bytes: u64) -> Extent {
+        Extent { bytes: Some(bytes), piece_size: None }
+    }
+}
+
+/// Chooses a strategy for an object, of those for which the group was founded. Without a situation, as at a node that
 /// does not know the group, or before anybody has joined, it is `mob`.
-pub fn choose(bytes: Option<u64>, situation: Option<&Situation>, overlays: &Overlays, costs: &Costs) -> Choice {
+pub fn choose(object: Extent, situation: Option<&Situation>, overlays: &Overlays, costs: &Costs) -> Choice {
     // A group without a mesh was founded for trees alone.
     let default = overlays.plans.first().filter(|_| !overlays.mesh).map_or(DEFAULT, |kind| kind.name);
     let plain = |why: String| Choice {
@@ -91,70 +112,110 @@ pub fn choose(bytes: Option<u64>, situation: Option<&Situation>, overlays: &Over
         predicted: Vec::new(),
         reason: format!("{default}: {why}"),
     };
-    let Some(bytes) = bytes else { return plain("a stream of unknown length".into()) };
-    let whole = bytes <= WHOLE_BYTES_MAX;
-    let several = situation.is_none_or(|situation| situation.order.len() < 2 || situation.order.clusters().len() > 1);
-    if bytes <= u64::from(PIECE_SIZE_MIN) || whole && several {
-        let size = size_in_words(bytes);
-        return Choice { reason: format!("in one frame to each: {size}"), ..plain(String::new()) };
-    }
+    let Some(bytes) = object.bytes else { return plain("a stream of unknown length".into()) };
+    let whole = bytes <= WHOLE_BYTES_MAX && object.piece_size.is_none_or(|size| bytes <= u64::from(size));
+    let in_words = size_in_words(bytes);
     let Some(situation) = situation.filter(|situation| situation.order.len() > 1) else {
-        return plain(format!("{}, to receivers who join while it runs", size_in_words(bytes)));
+        return match whole {
+            true => Choice { reason: format!("in one frame to each: {in_words}"), ..plain(String::new()) },
+            false => plain(format!("{in_words}, to receivers who join while it runs")),
+        };
     };
-    let group = group_in_words(situation);
-    if situation.order.len() > NODES_MAX || situation.order.clusters().len() > CLUSTERS_MAX {
-        return plain(format!("{} to {group}", size_in_words(bytes)));
+    let (order, group) = (&situation.order, group_in_words(situation));
+    if order.len() > NODES_MAX || order.clusters().len() > CLUSTERS_MAX {
+        return match whole {
+            true => Choice { reason: format!("in one frame to each: {in_words} to {group}"), ..plain(String::new()) },
+            false => plain(format!("{in_words} to {group}")),
+        };
     }
     let network = known_network(situation).unwrap_or_else(|| assumed_network(situation));
-    let mut compared = Vec::new();
+    let several = order.clusters().len() > 1;
+    let mut compared: Vec<Predicted> = Vec::new();
     if whole {
-        compared.push((default, None, costs.of_whole(bytes, &situation.order, &network)));
+        let frame = |strategy, tree: &PlanTree| {
+            let seconds = costs.of_frame(bytes, tree, order, &network);
+            Predicted { strategy, piece_size: object.piece_size, in_one_frame: true, seconds }
+        };
+        let tree_of = |name| {
+            let kind = Registry::default().find(name).filter(|kind| overlays.carry(kind))?;
+            plan_of(kind, order, &network)?.trees.into_iter().next()
+        };
+        compared.push(frame(default, &tree_of(default).unwrap_or_else(|| control_tree(order))));
+        let name = FRAME_TREES[usize::from(several)];
+        compared.extend(tree_of(name).map(|tree| frame(name, &tree)));
     } else if overlays.mesh {
-        compared.push((DEFAULT, None, costs.of_mob(bytes, &situation.order, &network)));
+        let seconds = costs.of_mob(bytes, order, &network);
+        compared.push(Predicted { strategy: DEFAULT, piece_size: object.piece_size, in_one_frame: false, seconds });
     }
-    // In one cluster, trees between clusters are those of others.
-    let all = candidates(situation.network.is_some())
-        .filter(|name| situation.order.clusters().len() > 1 || TREES.contains(name));
-    for kind in all.filter_map(|name| Registry::default().find(name)) {
-        compared.extend(best_of_tree(kind, bytes, situation, &network, costs).filter(|_| overlays.carry(kind)));
+    // In one cluster, trees between clusters are those of others. Between several, what fits into a frame is over before a tree has asked
+    // for its first piece.
+    let all = candidates(situation.network.is_some()).filter(|name| several || TREES.contains(name));
+    for kind in all.filter_map(|name| Registry::default().find(name)).filter(|kind| overlays.carry(kind)) {
+        let is_worth = !whole || (!several && bytes > u64::from(PIECE_SIZE_MIN) && object.piece_size.is_none());
+        compared.extend(is_worth.then(|| best_of_tree(kind, bytes, object, order, &network, costs)).flatten());
     }
-    compared.sort_by(|a, b| a.2.total_cmp(&b.2));
+    compared.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    // In one frame or in pieces: of each the better way.
+    let mut names = BTreeSet::new();
+    compared.retain(|way| names.insert(way.strategy));
+    let chosen = compared.iter().position(|way| way.strategy == DEFAULT || way.seconds <= STEADY_FOR).unwrap_or(0);
     if compared.is_empty() {
-        return plain(format!("{} to {group}", size_in_words(bytes)));
+        return plain(format!("{in_words} to {group}"));
     }
-    let chosen = compared.iter().position(|&(name, _, seconds)| name == DEFAULT || seconds <= STEADY_FOR).unwrap_or(0);
-    let (strategy, piece_size, seconds) = compared.remove(chosen);
-    let next = compared.iter().find(|(name, ..)| *name == DEFAULT).or(compared.first());
-    let named = |name, size: Option<u32>| if whole && size.is_none() { "in one frame" } else { name };
-    let other = next.map(|&(name, size, seconds)| format!("; {} {}", named(name, size), time_in_words(seconds)));
-    let other = other.unwrap_or_default();
-    let predicted =
-        std::iter::once((strategy, seconds)).chain(compared.iter().map(|&(name, _, s)| (name, s))).collect();
-    let (size, time) = (size_in_words(bytes), time_in_words(seconds));
-    let in_one_frame = whole && piece_size.is_none();
-    let how = if in_one_frame { "in one frame to each" } else { strategy };
-    Choice { strategy, piece_size, predicted, reason: format!("{how}: {size} to {group}, predicted {time}{other}") }
+    let best = compared.remove(chosen);
+    let next = compared.iter().find(|way| way.strategy == DEFAULT).or(compared.first());
+    let other = next.map(|way| format!("; {} {}", way.in_words(default), time_in_words(way.seconds)));
+    let (how, time, other) = (best.in_words(default), time_in_words(best.seconds), other.unwrap_or_default());
+    Choice {
+        strategy: best.strategy,
+        piece_size: best.piece_size,
+        predicted: std::iter::once(&best).chain(&compared).map(|way| (way.strategy, way.seconds)).collect(),
+        reason: format!("{how}: {in_words} to {group}, predicted {time}{other}"),
+    }
 }
 
-/// The piece size with which a tree is fastest, and the time that it takes then.
+/// A way that was compared.
+struct Predicted {
+    strategy: &'static str,
+    piece_size: Option<u32>,
+    in_one_frame: bool,
+    seconds: f64,
+}
+
+impl Predicted {
+    fn in_words(&self, default: &str) -> String {
+        match self.in_one_frame {
+            true if self.strategy == default => "in one frame to each".into(),
+            true => format!("{} in one frame", self.strategy),
+            false => self.strategy.into(),
+        }
+    }
+}
+
+fn plan_of(kind: &StrategyKind, order: &Order, network: &Topology) -> Option<Plan> {
+    kind.planner?(&PlanInput { order, network: Some(network), seed: 0 }).ok()
+}
+
+/// The piece size with which a tree is fastest, unless one was asked for, and the time that it takes then.
 fn best_of_tree(
     kind: &'static StrategyKind,
     bytes: u64,
-    situation: &Situation,
+    object: Extent,
+    order: &Order,
     network: &Topology,
     costs: &Costs,
-) -> Option<(&'static str, Option<u32>, f64)> {
-    let input = PlanInput { order: &situation.order, network: Some(network), seed: 0 };
-    let plan: Plan = kind.planner?(&input).ok()?;
+) -> Option<Predicted> {
+    let plan = plan_of(kind, order, network)?;
     let least = PIECE_SIZE_MIN.max(bytes.div_ceil(u64::from(PIECES_MAX)).next_power_of_two() as u32);
-    let sizes =
-        std::iter::successors(Some(least), |size| size.checked_mul(2)).take_while(|&s| s <= TREE_PIECE_MAX.max(least));
-    // In one piece it would travel in one frame, and not down this tree.
-    let sizes = sizes.filter(|&size| bytes > WHOLE_BYTES_MAX || u64::from(size) < bytes);
-    let timed = sizes.map(|size| (size, costs.of_trees(bytes, size, &plan, &situation.order, network)));
+    let doubled = std::iter::successors(Some(least), |size| size.checked_mul(2));
+    let sizes = doubled.take_while(|&size| size <= TREE_PIECE_MAX.max(least));
+    // In one piece it would travel in one frame.
+    let usual = sizes.filter(|&size| bytes > WHOLE_BYTES_MAX || u64::from(size) < bytes);
+    let sizes: Vec<u32> = object.piece_size.map_or_else(|| usual.collect(), |size| vec![size]);
+    let timed = sizes.into_iter().map(|size| (size, costs.of_trees(bytes, size, &plan, order, network)));
     // A network without a way to some cluster has no time.
     let (size, seconds) = timed.filter(|(_, seconds)| seconds.is_finite()).min_by(|a, b| a.1.total_cmp(&b.1))?;
-    Some((kind.name, Some(size), seconds))
+    Some(Predicted { strategy: kind.name, piece_size: Some(size), in_one_frame: false, seconds })
 }
 
 /// The network of the gauge with the nodes that there are; none if it does not know all clusters.

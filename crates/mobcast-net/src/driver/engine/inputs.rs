@@ -68,8 +68,8 @@ impl Engine {
                 // Whoever asked may have stopped waiting.
                 let _ = answer.send(self.view(broadcast));
             }
-            Command::Choose { bytes, costs, answer } => {
-                let _ = answer.send(self.node.choose(bytes, &costs));
+            Command::Choose { object, costs, answer } => {
+                let _ = answer.send(self.node.choose(object, &costs));
             }
             Command::Leave { done } => return Flow::Leave(Some(done)),
         }

@@ -61,19 +61,11 @@ impl Costs {
         start + bytes as f64 / best.min(self.bytes_per_s) / part
     }
 
-    /// Seconds that an object takes in one frame down the control tree of one cluster: the root sends it to its children one after another, they
-    /// to theirs.
-    pub(super) fn of_whole(&self, bytes: u64, order: &Order, network: &Topology) -> f64 {
+    /// Seconds that an object takes in one frame down a tree. Who has it sends it to all its children at once, and they have it at the
+    /// same time: connections share a card evenly, by the kernel's queues.
+    pub(super) fn of_frame(&self, bytes: u64, tree: &PlanTree, order: &Order, network: &Topology) -> f64 {
         let places = Places::new(order, network);
-        let each = bytes as f64 / self.rate(Resource::Out(0), bytes as f64, &places) + self.hop.as_secs_f64();
-        let (mut reached, mut sent_to, mut below) = (0, COORDINATOR_CHILDREN_MAX, COORDINATOR_CHILDREN_MAX);
-        let mut seconds = 0.0;
-        while reached + 1 < order.len() {
-            seconds += sent_to.min(order.len() - 1 - reached) as f64 * each + places.longest_delay();
-            reached += below;
-            (sent_to, below) = (TREE_CHILDREN_MAX, below * TREE_CHILDREN_MAX);
-        }
-        seconds
+        self.until_the_last_has(bytes as f64, tree, &places.used(tree), &places)
     }
 
     /// Seconds that an object takes down the trees of a plan: the first piece is passed on from node to node, over capacities that a
@@ -103,11 +95,8 @@ impl Costs {
         used: &BTreeMap<Resource, f64>,
         places: &Places<'_>,
     ) -> f64 {
-        let depths = tree.depths();
-        let mut positions: Vec<usize> = (0..tree.parents.len()).collect();
-        positions.sort_by_key(|&position| depths[position]);
         let mut at = vec![0.0_f64; tree.parents.len()];
-        for position in positions {
+        for position in from_the_root(tree) {
             let Some(parent) = tree.parents[position] else { continue };
             let slowest = places.of_edge(parent, position).into_iter().flatten();
             let seconds = slowest.map(|resource| used[&resource] * piece / self.rate(resource, piece, places));
@@ -123,6 +112,30 @@ impl Costs {
         let own = 1.0 / (1.0 / self.bytes_per_s + self.piece.as_secs_f64() / piece);
         if matches!(resource, Resource::Out(_)) { wire.min(own) } else { wire }
     }
+}
+
+/// A control tree as the coordinator makes one while nodes join in order ([`crate::group::graph`]).
+pub(super) fn control_tree(order: &Order) -> PlanTree {
+    let mut parents = Vec::with_capacity(order.len());
+    for range in order.ranges() {
+        let first = range.start;
+        // The coordinator has more children than others; the first of another cluster hangs at it.
+        let top = if first == 0 { COORDINATOR_CHILDREN_MAX } else { TREE_CHILDREN_MAX };
+        parents.extend(range.map(|position| match position - first {
+            0 => (first > 0).then_some(0),
+            rank if rank <= top => Some(first),
+            rank => Some(first + 1 + (rank - top - 1) / TREE_CHILDREN_MAX),
+        }));
+    }
+    PlanTree::new(parents)
+}
+
+/// The positions of a tree, each after its parent.
+fn from_the_root(tree: &PlanTree) -> Vec<usize> {
+    let depths = tree.depths();
+    let mut positions: Vec<usize> = (0..tree.parents.len()).collect();
+    positions.sort_by_key(|&position| depths[position]);
+    positions
 }
 
 /// Something that edges of a tree share.

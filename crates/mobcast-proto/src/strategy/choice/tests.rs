@@ -17,13 +17,13 @@ fn one_cluster(nodes: u32, nic: u64) -> Situation {
 }
 
 fn chosen(bytes: u64, situation: &Situation) -> Choice {
-    choose(Some(bytes), Some(situation), &overlays(situation.network.is_some()), &Costs::NONE)
+    choose(Extent::of(bytes), Some(situation), &overlays(situation.network.is_some()), &Costs::NONE)
 }
 
 #[test]
 fn what_cannot_be_compared_is_mob_s() {
     let named = |choice: Choice| (choice.strategy, choice.predicted.len(), choice.reason);
-    let without = |bytes| named(choose(bytes, None, &overlays(false), &Costs::USUAL));
+    let without = |bytes| named(choose(Extent { bytes, piece_size: None }, None, &overlays(false), &Costs::USUAL));
     assert_eq!(without(None), ("mob", 0, "mob: a stream of unknown length".into()));
     assert_eq!(without(Some(5_500_000)), ("mob", 0, "mob: 5.5 MB, to receivers who join while it runs".into()));
     assert_eq!(without(Some(60_000)), ("mob", 0, "in one frame to each: 60 kB".into()));
@@ -44,17 +44,44 @@ fn a_few_nodes_take_a_binomial_tree_for_little_and_a_chain_for_much() {
 }
 
 #[test]
-fn what_fits_into_a_frame_goes_down_a_chain_where_the_root_s_card_would_send_it_often() {
+fn what_fits_into_a_frame_goes_down_a_tree_where_the_root_s_card_would_send_it_often() {
     // 64 KiB fifteen times over 12.5 MB/s are 79 ms; down a chain in pieces of 16 KiB they take 1.4 ms for each hop, and 4 for the rest.
     let slow = chosen(65_536, &one_cluster(16, 12_500_000));
     assert_eq!((slow.strategy, slow.piece_size), ("chain", Some(16 << 10)), "{slow:?}");
-    assert!(slow.reason.contains("; in one frame 78.8 ms"), "{}", slow.reason);
-    // To two others, in one frame it is two times the object; a chain is no faster than its pieces allow, and costs more hops.
+    assert!(slow.reason.contains("; in one frame to each 78.8 ms"), "{}", slow.reason);
+    // 4 KiB take 0.34 ms: four children have it after four times that, those with three after seven, and so on.
+    let small = chosen(4_096, &one_cluster(16, 12_500_000));
+    assert_eq!((small.strategy, small.piece_size), ("binomial", None), "{small:?}");
+    let words = "binomial in one frame: 4.1 kB to 15 nodes in one cluster, predicted 3.6 ms; in one frame to each 5.";
+    assert!(small.reason.starts_with(words), "{}", small.reason);
+    // To one other there is one way, and the first one is taken.
     let few = chosen(20_000, &one_cluster(2, 12_500_000));
     assert_eq!((few.strategy, few.piece_size), ("mob", None), "{few:?}");
     assert!(few.reason.starts_with("in one frame to each: 20 kB to 1 node"), "{}", few.reason);
-    let least = chosen(16_384, &one_cluster(16, 12_500_000));
-    assert_eq!((least.predicted.len(), &*least.reason), (0, "in one frame to each: 16 kB"));
+    let named = |choice: Choice| choice.predicted.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    assert_eq!(named(small), ["binomial", "mob"], "no pieces");
+    let several = Situation { order: order(&[8, 8]), network: None, ..one_cluster(16, 12_500_000) };
+    assert_eq!(named(chosen(4_096, &several)).len(), 2, "nor between clusters");
+}
+
+#[test]
+fn the_control_tree_has_sixteen_at_the_root_and_eight_below_each() {
+    let tree = control_tree(&order(&[40, 12]));
+    let children = |parent| tree.parents.iter().filter(|p| **p == Some(parent)).count();
+    assert_eq!((children(0), children(1), children(3)), (17, 8, 7));
+    assert_eq!((tree.parents[40], children(40), tree.parents[49]), (Some(0), 8, Some(41)));
+}
+
+#[test]
+fn a_piece_size_that_was_asked_for_is_what_is_compared() {
+    let asked = |bytes, size| {
+        let object = Extent { bytes: Some(bytes), piece_size: Some(size) };
+        choose(object, Some(&one_cluster(16, 12_500_000)), &overlays(true), &Costs::NONE)
+    };
+    let pieces = asked(60_000, 16 << 10);
+    assert!(!pieces.reason.contains("frame") && pieces.piece_size == Some(16 << 10), "{pieces:?}");
+    assert!(asked(60_000, 64 << 10).reason.contains("in one frame"));
+    assert_eq!(asked(30_000_000, 1 << 20).piece_size, Some(1 << 20));
 }
 
 #[test]
@@ -96,7 +123,7 @@ fn pieces_cost_their_part() {
     let situation = one_cluster(16, 125_000_000);
     let overlays = overlays(true);
     let slow = Costs { piece: Duration::from_micros(200), ..Costs::NONE };
-    let size = |costs| choose(Some(30_000_000), Some(&situation), &overlays, costs).piece_size;
+    let size = |costs| choose(Extent::of(30_000_000), Some(&situation), &overlays, costs).piece_size;
     assert!(size(&slow) > size(&Costs::NONE), "{:?}", size(&slow));
 }
 
