@@ -13,7 +13,7 @@ use mobcast_proto::group::report::Traffic;
 use mobcast_proto::strategy::choice::Choice;
 use mobcast_proto::{BroadcastId, Digest, NodeId};
 
-use crate::group::Inner;
+use crate::group::{Inner, aside};
 use crate::report::{ChoiceReport, LinkReport, NodeReport, Report, unix_seconds, wan_copies};
 use crate::state::Member;
 use crate::transfer::{Dropped, NodeEntry, Outcome, Transfer};
@@ -64,8 +64,8 @@ impl Offer {
         let descriptor = transfer.descriptor.clone();
         // From here on, giving up is what its drop does.
         let broadcast = Broadcast::new(group, transfer, None);
-        let open = move || ObjectSink::open(sink.0, &descriptor, &options);
-        let opened = tokio::task::spawn_blocking(open).await.map_err(|_| Error::Left)?;
+        let quick = sink.0.opens_at_once();
+        let opened = aside(quick, move || ObjectSink::open(sink.0, &descriptor, &options)).await?;
         let driver = broadcast.group.driver.handle();
         match opened {
             Ok(sink) => driver.accept(broadcast.id(), Arc::new(sink)).await,

@@ -180,8 +180,8 @@ impl Group {
             }
         }
         let spool_dir = self.inner.options.spool_dir.clone();
-        let open = move || open(source, &spool_dir);
-        let source = tokio::task::spawn_blocking(open).await.map_err(|_| Error::Left)??;
+        let quick = source.opens_at_once();
+        let source = aside(quick, move || open(source, &spool_dir)).await??;
         let driver = self.inner.driver.handle();
         let object = Extent { bytes: source.description().length, piece_size: options.piece_size };
         // Of a group that is still to come, nothing is known.
@@ -198,8 +198,8 @@ impl Group {
         }
         let expected = options.receivers.or_else(|| u32::try_from(self.members().len()).ok().filter(|&n| n > 0));
         let receivers = options.receivers;
-        let prepare = move || prepare(source, &options, expected);
-        let prepared = tokio::task::spawn_blocking(prepare).await.map_err(|_| Error::Left)??;
+        let quick = source.is_in_memory();
+        let prepared = aside(quick, move || prepare(source, &options, expected)).await??;
         let Prepared { source, descriptor, whole } = prepared;
         let started = driver.broadcast(descriptor, source, whole, receivers).await;
         let Some(id) = started else {
@@ -226,6 +226,17 @@ impl Group {
         // The sender lives as long as this handle.
         let _ = standing.wait_for(|now| matches!(now, Standing::Ended)).await;
     }
+}
+
+/// Does what may block on a thread for that, and at once what is `quick`: a small object is over before a thread has woken.
+pub(crate) async fn aside<T: Send + 'static>(
+    quick: bool,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    if quick {
+        return Ok(work());
+    }
+    tokio::task::spawn_blocking(work).await.map_err(|_| Error::Left)
 }
 
 /// A broadcast that is ready to start.

@@ -20,6 +20,11 @@ pub(crate) enum SourceKind {
 }
 
 impl Source {
+    /// Whether it can be opened without waiting for a disk.
+    pub(crate) fn opens_at_once(&self) -> bool {
+        matches!(self.0, SourceKind::Bytes(_) | SourceKind::Synthetic { .. })
+    }
+
     /// The regular file, directory or block device at `path`.
     pub fn path(path: impl Into<PathBuf>) -> Source {
         Source(SourceKind::Path(path.into()))

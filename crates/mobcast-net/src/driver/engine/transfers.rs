@@ -13,7 +13,7 @@ use crate::driver::Notice;
 use crate::driver::drain::Drainer;
 use crate::driver::input::Input;
 use crate::driver::pieces::{FullPiece, Verdict};
-use crate::driver::source::SourceReader;
+use crate::driver::source::{SourceReader, hash_whole};
 use crate::driver::stats::TransferStats;
 use crate::driver::store::Store;
 use crate::store::{Finished, ObjectSink, ObjectSource, StoreError};
@@ -55,6 +55,7 @@ impl Engine {
         receivers: Option<u32>,
     ) -> Option<BroadcastId> {
         let (piece_size, length) = (descriptor.piece_size, descriptor.length);
+        let hashed = whole.as_deref().map(|data| (data.len() as u64, hash_whole(data, piece_size)));
         let broadcast = self.node.broadcast(self.clock.now(), descriptor.clone(), whole)?;
         if let Some(receivers) = receivers {
             self.node.require_receivers(self.clock.now(), broadcast, receivers);
@@ -64,6 +65,20 @@ impl Engine {
             transfer.stats.set_length(length, piece_size);
         }
         let stats = Arc::clone(&transfer.stats);
+        if let Some((length, (piece, object_hash))) = hashed {
+            let unchanged = source.check_unchanged();
+            self.transfers.insert(broadcast, transfer);
+            stats.add_stored(length);
+            self.tell(Notice::Started { broadcast, descriptor, stats });
+            match unchanged {
+                Ok(()) => {
+                    let last = piece.into_iter().collect();
+                    self.node.handle_source_end(self.clock.now(), broadcast, last, length, object_hash);
+                }
+                Err(error) => self.store_failed(broadcast, Arc::new(error)),
+            }
+            return Some(broadcast);
+        }
         let reader = SourceReader {
             broadcast,
             source,
@@ -170,6 +185,10 @@ impl Engine {
             let reason = "the object's hash is not the one that its root signed".to_owned();
             return self.node.decline(self.clock.now(), broadcast, reason);
         }
+        if sink.ends_at_once() {
+            let result = sink.finish(length);
+            return self.finished(broadcast, result);
+        }
         let inputs = self.inputs.clone();
         let finish = move || {
             let result = sink.finish(length);
@@ -221,6 +240,7 @@ impl Engine {
         transfer.stopped.store(true, Ordering::Relaxed);
         match transfer.store {
             Some(Store::Source(source)) => source.stop(),
+            Some(Store::Sink(sink)) if sink.ends_at_once() => sink.abandon(),
             // Removing a large partial tree takes a while, and the node's task must not wait for it.
             Some(Store::Sink(sink)) => self.storing.run(move || sink.abandon()),
             None => {}

@@ -64,6 +64,10 @@ impl Sink for BytesSink {
     }
 
     fn abandon(&self) {}
+
+    fn ends_at_once(&self) -> bool {
+        true
+    }
 }
 
 /// Generated data: any node can make it again from the seed.
@@ -97,6 +101,10 @@ impl Sink for DroppingSink {
     }
 
     fn abandon(&self) {}
+
+    fn ends_at_once(&self) -> bool {
+        true
+    }
 }
 
 /// Data that is only verified, held in a spool so that peers can be served.
@@ -129,4 +137,8 @@ impl Sink for HoldingSink {
     }
 
     fn abandon(&self) {}
+
+    fn ends_at_once(&self) -> bool {
+        true
+    }
 }

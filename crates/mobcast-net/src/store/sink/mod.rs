@@ -101,6 +101,10 @@ trait Sink: Send + Sync {
     fn at_hand(&self) -> Option<AtHand<'_>> {
         None
     }
+    /// Whether `finish` and `abandon` wait for nothing.
+    fn ends_at_once(&self) -> bool {
+        false
+    }
     fn drain_ready(&self) -> Result<u64, StoreError> {
         Ok(0)
     }
@@ -221,6 +225,11 @@ impl ObjectSink {
         Ok(finished)
     }
 
+    /// Whether [`ObjectSink::finish`] and [`ObjectSink::abandon`] wait for no disk, so that they need no thread.
+    pub fn ends_at_once(&self) -> bool {
+        self.sink.ends_at_once()
+    }
+
     /// Gives the object up: removes all partial state, and lets writes under way fail. Does not wait for the disk.
     /// Does nothing to a finished sink. A `finish` under way on another thread ends with
     /// [`StoreError::Stopped`], unless it already has the result in its place.
@@ -234,6 +243,13 @@ impl ObjectSink {
 impl Drop for ObjectSink {
     fn drop(&mut self) {
         self.abandon();
+    }
+}
+
+impl SinkTarget {
+    /// Whether an object can be given a place there without waiting for a disk.
+    pub fn opens_at_once(&self) -> bool {
+        matches!(self, SinkTarget::Bytes { .. })
     }
 }
 

@@ -110,6 +110,11 @@ impl ObjectSource {
         Ok((ObjectSource { description, data: Data::Stream(spool) }, feeder))
     }
 
+    /// Whether reading it waits for no disk, pipe or stream.
+    pub fn is_in_memory(&self) -> bool {
+        matches!(self.data, Data::Bytes(_) | Data::Synthetic { .. })
+    }
+
     /// What is known of the object.
     pub fn description(&self) -> &SourceDescription {
         &self.description

@@ -54,6 +54,9 @@ fn what_fits_into_a_frame_goes_down_a_tree_where_the_root_s_card_would_send_it_o
     assert_eq!((small.strategy, small.piece_size), ("binomial", None), "{small:?}");
     let words = "binomial in one frame: 4.1 kB to 15 nodes in one cluster, predicted 3.6 ms; in one frame to each 5.";
     assert!(small.reason.starts_with(words), "{}", small.reason);
+    let unknown = Situation { network: None, ..one_cluster(16, 1) };
+    let usual = choose(Extent::of(4_096), Some(&unknown), &overlays(false), &Costs::USUAL);
+    assert_eq!(usual.strategy, "binomial", "the card may be a slow one: {usual:?}");
     // To one other there is one way, and the first one is taken.
     let few = chosen(20_000, &one_cluster(2, 12_500_000));
     assert_eq!((few.strategy, few.piece_size), ("mob", None), "{few:?}");
