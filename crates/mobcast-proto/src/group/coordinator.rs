@@ -136,6 +136,8 @@ pub struct Coordinator {
     last_admission: Option<Time>,
     completion_at: Option<Time>,
     departure_at: Option<Time>,
+    /// Whether somebody's counterpart was lost since.
+    unpaired: bool,
     /// Grows with each round of assignments: of two that name the same slot, the later one holds.
     epoch: u32,
     next_node: u32,
@@ -187,6 +189,7 @@ impl Coordinator {
             last_admission: None,
             completion_at: None,
             departure_at: None,
+            unpaired: false,
             epoch: 0,
             next_node: 0,
             next_cluster: 0,
@@ -317,6 +320,9 @@ impl Coordinator {
         }
         if self.departure_at.is_some_and(|at| at <= now) {
             self.departure_at = None;
+            if std::mem::take(&mut self.unpaired) {
+                self.pair_clusters();
+            }
             self.publish();
         }
         if self.completion_at.is_some_and(|at| at <= now) {
@@ -357,6 +363,7 @@ impl Coordinator {
         }
         self.changed.remove(&node);
         self.plans.remove(node);
+        self.unpaired |= !self.graph.counterparts(node).is_empty();
         let widowed = self.graph.remove(node);
         self.attach_orphans();
         self.give_out(member.info.cluster, member.slots);
@@ -530,7 +537,12 @@ impl Coordinator {
                 self.changed.insert(node);
             }
         }
-        if self.plans.overlays().mesh {
+        self.pair_clusters();
+    }
+
+    /// Says who is whose counterpart.
+    fn pair_clusters(&mut self) {
+        if self.plans.overlays().mesh && self.members.len() <= COMPLETED_GROUP_MAX {
             let members: Vec<&[NodeId]> = self.clusters.values().map(|cluster| &*cluster.members).collect();
             self.changed.extend(self.graph.pair_clusters(&members));
         }

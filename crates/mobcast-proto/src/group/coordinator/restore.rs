@@ -63,6 +63,7 @@ impl Coordinator {
         for node in self.members.keys().copied().collect::<Vec<_>>() {
             self.connect(node);
         }
+        self.pair_clusters();
         self.rebalance(Newcomers::All);
         self.changed.extend(self.members.keys());
         self.publish();

@@ -304,6 +304,29 @@ fn a_cluster_of_seventeen_is_a_full_mesh_and_a_larger_one_is_not() {
 }
 
 #[test]
+fn who_has_lost_a_counterpart_gets_another_one() {
+    let mut group = Group::found();
+    group.join_all((0..7).map(|i| join(&format!("n{i}"), Some(if i < 3 { "a" } else { "b" }))));
+    let of = |group: &Group, cluster| {
+        let members: Vec<&Assignment> =
+            group.views.values().filter(|view| view.cluster == ClusterId(cluster)).collect();
+        members.into_iter().map(|view| (view.node, view.counterparts.clone())).collect::<BTreeMap<_, _>>()
+    };
+    let before = of(&group, 1);
+    assert!(before.len() == 4 && before.values().all(|counterparts| counterparts.len() == 1), "{before:?}");
+    let lost =
+        before.values().flatten().copied().find(|node| *node != NodeId(0)).expect("three of them are not the root");
+    assert!(group.coordinator.handle_lost(group.now, lost));
+    group.views.remove(&lost);
+    group.settle();
+    let after = of(&group, 1);
+    assert!(after.values().all(|counterparts| counterparts.len() == 1 && counterparts[0] != lost), "{after:?}");
+    let kept = before.iter().filter(|(node, counterparts)| after[*node] == **counterparts).count();
+    assert_eq!(kept, 3, "the other pairs stay together");
+    group.check();
+}
+
+#[test]
 fn a_member_whom_two_accuse_loses_its_share() {
     let mut group = Group::found();
     group.join_all((0..8).map(|i| join(&format!("n{i}"), Some("b"))));
