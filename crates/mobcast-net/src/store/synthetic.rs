@@ -1,19 +1,18 @@
 //! Generated data for benchmarks and demonstrations: every node can make any byte of it from the seed alone, and it
 //! does not compress.
 
-/// Odd constants of SplitMix64 (Steele, Lea, Flood 2014): a counter mixed by them passes the usual tests of
-/// randomness, and each word is independent of the others.
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-const MIX_1: u64 = 0xbf58_476d_1ce4_e5b9;
-const MIX_2: u64 = 0x94d0_49bb_1331_11eb;
+/// A counter in steps of an odd constant, multiplied by itself with some bits changed, both halves of the product laid over each other
+/// (wyrand, Wang Yi): that passes the usual tests of randomness, each word is independent of the others, and one multiplication
+/// makes eight bytes, so that whoever measures a transfer of such data does not measure its making.
+const STEP: u64 = 0xa076_1d64_78bd_642f;
+const CHANGE: u64 = 0xe703_7ed1_a0b4_28db;
 
 /// Word `index` (bytes `8 * index` onwards, little-endian) of the data of a seed.
 #[inline(always)]
 fn word(key: u64, index: u64) -> u64 {
-    let mut z = key.wrapping_add(index.wrapping_mul(STEP));
-    z = (z ^ (z >> 30)).wrapping_mul(MIX_1);
-    z = (z ^ (z >> 27)).wrapping_mul(MIX_2);
-    z ^ (z >> 31)
+    let counter = key.wrapping_add(index.wrapping_mul(STEP));
+    let product = u128::from(counter) * u128::from(counter ^ CHANGE);
+    (product >> 64) as u64 ^ product as u64
 }
 
 /// Fills `buf` with the bytes of the data of `seed` from byte `offset` on. The same byte comes out however the data
