@@ -180,9 +180,15 @@ fn assignment(u: &mut Unstructured<'_>) -> Result<Assignment> {
         successors: (0..u.int_in_range(0..=2)?).map(|_| Ok(peer(u.int_in_range(1..=4)?))).collect::<Result<_>>()?,
         plans: (0..u.int_in_range(0..=1)?).map(|_| plan(u)).collect::<Result<_>>()?,
         plan_peers: peers(u)?,
+        probes: (0..u.int_in_range(0..=2)?).map(|_| probe_order(u)).collect::<Result<_>>()?,
         trusts_members: u.arbitrary()?,
         counterparts: (0..u.int_in_range(0..=2)?).map(|_| node(u)).collect::<Result<_>>()?,
     })
+}
+
+fn probe_order(u: &mut Unstructured<'_>) -> Result<ProbeOrder> {
+    let role = if u.arbitrary()? { ProbeRole::Ask } else { ProbeRole::Serve };
+    Ok(ProbeOrder { number: number(u)?, peer: node(u)?, role })
 }
 
 fn plan(u: &mut Unstructured<'_>) -> Result<PlanPlace> {

@@ -7,14 +7,16 @@ use std::net::SocketAddr;
 
 use crate::content::slots::SlotSet;
 use crate::group::assignment::{Assignment, PeerAddress};
+use crate::group::gauge::Measurement;
 use crate::group::graph::Graph;
-use crate::limits::{CLUSTERS_MAX, NODES_MAX, SLOTS, SUCCESSORS};
+use crate::limits::{CLUSTERS_MAX, LINKS_MAX, NODES_MAX, SLOTS, SUCCESSORS};
 use crate::random::Random;
 use crate::strategy::overlay::Overlays;
 use crate::time::{Duration, Time};
 use crate::units::{ClusterId, LinkId, NodeId, PublicKey};
 use crate::wire::frame::{Join, Leader, Refusal};
 
+use gauging::Gauging;
 use placing::Joining;
 use plans::Plans;
 use shares::Newcomers;
@@ -71,6 +73,15 @@ pub enum Decision {
     Assign {
         /// The view.
         assignment: Box<Assignment>,
+    },
+    /// The network is measured, as far as it could be.
+    Measured(Box<Measurement>),
+    /// There is no plan for a strategy that the group is for.
+    Unplanned {
+        /// Which one.
+        strategy: &'static str,
+        /// Why.
+        reason: String,
     },
 }
 
@@ -146,6 +157,7 @@ pub struct Coordinator {
     decisions: VecDeque<Decision>,
     closing: bool,
     plans: Plans,
+    gauging: Gauging,
     /// Whether members take each other's word.
     trusts_members: bool,
 }
@@ -195,6 +207,7 @@ impl Coordinator {
             decisions: VecDeque::new(),
             closing: false,
             plans: Plans::new(Overlays::default(), seed),
+            gauging: Gauging::default(),
             trusts_members: false,
         }
     }
@@ -266,7 +279,9 @@ impl Coordinator {
 
     /// When [`Coordinator::handle_timeout`] wants to be called.
     pub fn timeout(&self) -> Option<Time> {
-        [self.admission_at, self.completion_at, self.departure_at, self.company_due()].into_iter().flatten().min()
+        let due =
+            [self.admission_at, self.completion_at, self.departure_at, self.company_due(), self.gauging.timeout()];
+        due.into_iter().flatten().min()
     }
 
     /// The next decision, to be carried out in order.
@@ -308,6 +323,7 @@ impl Coordinator {
     /// Admits who is waiting, and completes the links of those who are in.
     pub fn handle_timeout(&mut self, now: Time) {
         self.company_is_here(now);
+        self.advance_gauge(now);
         if self.admission_at.is_some_and(|at| at <= now) {
             let first = self.admissible.len().min(ADMISSIONS_AT_ONCE);
             let waiting = self.admissible.drain(..first).collect();
@@ -357,6 +373,7 @@ impl Coordinator {
         }
         self.changed.remove(&node);
         self.plans.remove(node);
+        self.gauge_without(node);
         let widowed = self.graph.remove(node);
         self.attach_orphans();
         self.give_out(member.info.cluster, member.slots);
@@ -434,6 +451,7 @@ impl Coordinator {
     /// A peer that `node` was told to connect to does not answer: it is told to connect to `node` instead, and `node` is
     /// given another one.
     pub fn handle_unreachable(&mut self, node: NodeId, peer: NodeId) {
+        self.gauge_unreachable(node, peer);
         if self.members.contains_key(&node) && self.graph.parent(node) == Some(peer) && peer != self.own {
             self.graph.leave_unreached(node, peer);
             self.attach_orphans();
@@ -561,6 +579,8 @@ impl Coordinator {
         let member = &self.members[&node];
         let cluster = &self.clusters[&member.info.cluster];
         let peers = |nodes: Vec<NodeId>| nodes.into_iter().map(|n| self.address(n)).collect();
+        let mut plan_peers: BTreeSet<NodeId> = self.plans.dials_of(node).into_iter().collect();
+        plan_peers.extend(self.gauging.dials_of(node).filter(|peer| self.members.contains_key(peer)));
         Assignment {
             term: self.term,
             epoch: member.epoch,
@@ -578,7 +598,8 @@ impl Coordinator {
             slots: member.slots.clone(),
             successors: peers(self.named.clone()),
             plans: self.plans.places_of(node),
-            plan_peers: peers(self.plans.dials_of(node)),
+            plan_peers: peers(plan_peers.into_iter().take(LINKS_MAX).collect()),
+            probes: self.gauging.orders_of(node),
         }
     }
 
@@ -589,6 +610,7 @@ impl Coordinator {
     }
 }
 
+mod gauging;
 mod placing;
 mod plans;
 mod restore;

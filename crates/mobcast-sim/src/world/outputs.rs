@@ -55,7 +55,9 @@ impl World {
                 self.transmit(index, link, size, Message::Frame(bytes), Class::Control);
             }
             Output::SendPayload { link, broadcast, piece, range } => {
-                self.check_held(index, broadcast, piece, "serves");
+                if broadcast != BroadcastId::FILLER {
+                    self.check_held(index, broadcast, piece, "serves");
+                }
                 self.send_payload(index, link, broadcast, piece, range);
             }
             Output::CancelPayload { link, broadcast, piece } => self.cancel_payload(index, link, broadcast, piece),
@@ -242,6 +244,8 @@ impl World {
             }
             Event::Admitted { reason, .. } => machine.seen.reason = reason,
             Event::Assigned { cluster_name, .. } => machine.seen.cluster = cluster_name,
+            Event::Measured(measurement) => machine.seen.measured = Some(*measurement),
+            Event::Unplanned { strategy, reason } => machine.seen.unplanned.push(format!("{strategy}: {reason}")),
             Event::PeerDropped { reason, .. } => machine.seen.dropped.push(reason.to_string()),
             _ => {}
         }

@@ -71,6 +71,9 @@ impl Engine {
             Command::Choose { bytes, costs, answer } => {
                 let _ = answer.send(self.node.choose(bytes, &costs));
             }
+            Command::Measure { answer } => {
+                let _ = answer.send(self.node.measure(now));
+            }
             Command::Leave { done } => return Flow::Leave(Some(done)),
         }
         self.drain();

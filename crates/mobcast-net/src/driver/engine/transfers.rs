@@ -223,7 +223,7 @@ impl Engine {
             Some(Store::Source(source)) => source.stop(),
             // Removing a large partial tree takes a while, and the node's task must not wait for it.
             Some(Store::Sink(sink)) => self.storing.run(move || sink.abandon()),
-            None => {}
+            Some(Store::Filler) | None => {}
         }
     }
 }
