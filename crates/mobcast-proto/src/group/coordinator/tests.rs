@@ -495,17 +495,15 @@ fn a_cluster_that_the_network_does_not_know_is_told_of_once() {
     network.add_cluster(mobcast_topology::Cluster::new("a", 1)).unwrap();
     let network = Some(std::sync::Arc::new(network));
     let mut group = Group::found_for(Overlays::of(&["optimal-trees"], network).unwrap());
-    let name = group.coordinator.cluster_name(ClusterId(0));
-    assert_eq!(group.unplanned.len(), usize::from(name != "a"));
-    group.unplanned.clear();
+    assert_eq!(group.unplanned, []);
     group.join_all([join("n1", Some("b")), join("n2", Some("b"))]);
-    let told: Vec<&str> = group.unplanned.iter().map(|(strategy, _)| *strategy).collect();
-    assert!(told.len() <= 1, "{told:?}");
+    assert_eq!(group.unplanned.len(), 1, "{:?}", group.unplanned);
+    assert!(group.unplanned[0].1.contains("no cluster \"b\""), "{:?}", group.unplanned);
 }
 
 #[test]
 fn orders_of_a_measurement_travel_in_assignments_and_plans_follow_it() {
-    use crate::group::gauge::{ProbeResult, ProbeRole, Reading};
+    use crate::group::gauge::{ProbeOrder, ProbeResult, ProbeRole, Reading};
 
     let overlays = Overlays::measuring(crate::strategy::Registry::default(), &["optimal-trees"]).unwrap();
     let mut group = Group::found_for(overlays);
@@ -516,9 +514,11 @@ fn orders_of_a_measurement_travel_in_assignments_and_plans_follow_it() {
     assert!(group.coordinator.measure(group.now));
     assert!(!group.coordinator.measure(group.now), "one at a time");
     group.drain();
+    let mut reported = BTreeSet::new();
     for _ in 0..100 {
         let asked = group.views.values().flat_map(|view| view.probes.iter().map(move |order| (view.node, *order)));
-        let asking = asked.clone().find(|(_, order)| order.role == ProbeRole::Ask);
+        let is_open = |order: &ProbeOrder| order.role == ProbeRole::Ask && !reported.contains(&order.number);
+        let asking = asked.clone().find(|(_, order)| is_open(order));
         let Some((node, order)) = asking else { break };
         let peer = &group.views[&order.peer];
         assert!(peer.probes.iter().any(|other| other.role == ProbeRole::Serve && other.peer == node), "both know");
@@ -531,9 +531,13 @@ fn orders_of_a_measurement_travel_in_assignments_and_plans_follow_it() {
         let result = ProbeResult { number: order.number, bytes: 1_000_000, reading };
         group.coordinator.handle_probe_result(group.now, NodeId(u32::MAX), result);
         group.coordinator.handle_probe_result(group.now, node, result);
+        reported.insert(order.number);
         group.drain();
     }
     let measured = group.measured.pop().expect("it ends");
     assert_eq!((measured.problems.len(), measured.network.is_some()), (0, true));
-    assert!(group.views.values().all(|view| !view.plans.is_empty() && view.probes.is_empty()));
+    assert_eq!(group.unplanned, []);
+    for (node, view) in &group.views {
+        assert_eq!((view.plans.len(), view.probes.len()), (1, 0), "{node}");
+    }
 }

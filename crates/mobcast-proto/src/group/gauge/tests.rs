@@ -30,6 +30,10 @@ fn asking(gauge: &Gauge) -> Vec<(NodeId, ProbeOrder)> {
         .collect()
 }
 
+fn order_of(probes: &[(NodeId, ProbeOrder)], node: NodeId) -> Option<ProbeOrder> {
+    probes.iter().find(|(asks, _)| *asks == node).map(|(_, order)| *order)
+}
+
 /// Runs a measurement whose probes take a second each; those for which `answers` is false have no result.
 fn run(order: &Order, answers: impl Fn(NodeId, NodeId) -> bool) -> Measurement {
     let mut gauge = Gauge::new(Time::ZERO, order, 0);
@@ -39,6 +43,10 @@ fn run(order: &Order, answers: impl Fn(NodeId, NodeId) -> bool) -> Measurement {
         let probes = asking(&gauge);
         let ends: Vec<NodeId> = probes.iter().map(|(asks, _)| *asks).collect();
         let served: Vec<NodeId> = probes.iter().map(|(_, order)| order.peer).collect();
+        let both_ways = probes.iter().any(|(asks, order)| {
+            order_of(&probes, order.peer).is_some_and(|other| other.peer == *asks)
+        });
+        assert!(!both_ways, "none goes against another one");
         for ends in [ends, served] {
             assert_eq!(ends.iter().collect::<BTreeSet<_>>().len(), ends.len(), "no two probes share a card");
         }
@@ -59,7 +67,7 @@ fn each_ordered_pair_of_clusters_is_measured_in_as_many_rounds_as_there_are_clus
     let order = order(&[3, 2, 4, 1]);
     let measured = run(&order, |_, _| true);
     assert_eq!((measured.problems.len(), measured.probes, measured.bytes), (0, 12 + 3, 15_000));
-    assert_eq!(measured.took, Duration::from_secs(4));
+    assert_eq!(measured.took, Duration::from_secs(5));
     let network = measured.network.expect("everybody answers");
     assert_eq!(network.wan_links().count(), 12);
     let index = |name| network.find(name).expect("it is there");
@@ -106,7 +114,7 @@ fn silence_ends_in_other_nodes_and_then_in_words() {
         gauge.advance(now, &order);
         assert!(now < Time::ZERO + Duration::from_secs(200), "it ends");
     }
-    assert_eq!(asked.len(), 4, "everybody was tried");
+    assert!(asked.len() > 2, "others are tried: {asked:?}");
     let measured = gauge.conclude(now, &order);
     assert_eq!((measured.network, measured.problems.len()), (None, 4));
 }
@@ -134,11 +142,11 @@ fn who_cannot_connect_is_connected_to() {
     let mut gauge = Gauge::new(Time::ZERO, &order, 0);
     gauge.advance(Time::ZERO, &order);
     let first: Vec<_> = gauge.dials().collect();
-    assert_eq!(first, [(NodeId(0), NodeId(1)), (NodeId(1), NodeId(0))]);
+    assert_eq!(first, [(NodeId(0), NodeId(1))]);
     gauge.handle_unreachable(NodeId(0), NodeId(1));
     assert!(gauge.advance(Time::ZERO, &order));
     let second: Vec<_> = gauge.dials().collect();
-    assert_eq!(second, [(NodeId(1), NodeId(0)), (NodeId(0), NodeId(1))]);
+    assert_eq!(second, [(NodeId(1), NodeId(0))]);
 }
 
 proptest! {
