@@ -69,9 +69,9 @@ pub fn describe(event: &GroupEvent) -> Option<String> {
         GroupEvent::NodeResult { name, outcome: Err(reason), .. } => Some(format!("failed {name}: {reason}")),
         GroupEvent::NodeResult { outcome: Ok(()), .. } => None,
         GroupEvent::Measured { measurement } => Some(measured(measurement)),
-        GroupEvent::Unplanned { strategy, reason } => Some(format!(
-            "warning: no plan for {strategy}, so nodes fetch from whoever has a piece: {reason}"
-        )),
+        GroupEvent::Unplanned { strategy, reason } => {
+            Some(format!("warning: no plan for {strategy}, so nodes fetch from whoever has a piece: {reason}"))
+        }
         GroupEvent::PeerDropped { node, reason } => {
             let peer = node.map_or("an unknown peer".to_owned(), |node| format!("{node}"));
             Some(format!("dropped {peer}: {reason}"))

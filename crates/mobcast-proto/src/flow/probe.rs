@@ -1,8 +1,8 @@
 //! A short transfer that measures what a link carries, at the node that receives it: how much is asked for at a time, when the
 //! rate has settled, and what it is then. Whose link, and when, is decided elsewhere.
 //!
-//! Asking for more begins small and doubles with each round trip. The rate is taken in periods; the first one, in which TCP
-//! starts up, does not count. The rate is the best of some periods in a row, because TCP is slower for a while when it has lost
+//! Asking for more begins small and doubles with each round trip. The rate is taken in periods; the first ones, in which TCP
+//! starts up, do not count. The rate is the best of some periods in a row, because TCP is slower for a while when it has lost
 //! packets, and never faster than the link; it is over when the next ones have been no better.
 
 use crate::limits::{FILLER_BYTES_MAX, PROBE_BYTES_MAX, PROBE_WINDOW_MAX};
@@ -24,6 +24,8 @@ const PERIOD_ROUND_TRIPS: u64 = 4;
 const PERIOD_BYTES: u64 = 32 << 20;
 /// Periods after which the rate is taken as it is: 2.8 to 7 s.
 const PERIODS_MAX: usize = 14;
+/// Periods that do not count, in which TCP starts up, and what it has lost doing so comes again.
+const START_UP: usize = 2;
 /// Periods in a row over which a rate is taken: what a loss has held back comes with what follows, and must not count twice.
 const IN_A_ROW: usize = 3;
 /// So many later ones that are no better end it.
@@ -100,7 +102,7 @@ impl Probe {
         self.periods.push((elapsed, so_far));
         self.period = Some((now, 0));
         let count = self.periods.len();
-        if count > IN_A_ROW {
+        if count >= START_UP + IN_A_ROW {
             let rate = rate_of(&self.periods[count - IN_A_ROW..]);
             let is_better = rate > self.best.0.saturating_add(self.best.0 / BETTER);
             self.best = (self.best.0.max(rate), if is_better { count } else { self.best.1 });

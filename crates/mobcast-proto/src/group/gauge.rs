@@ -96,9 +96,8 @@ impl ProbeResult {
 
     /// Reads what [`ProbeResult::write`] wrote.
     pub fn read(r: &mut Reader<'_>) -> Result<ProbeResult, DecodeError> {
-        let reading = |r: &mut Reader<'_>| {
-            Ok(Reading { rate_bytes_per_s: r.varint()?, rtt: Duration::from_micros(r.varint()?) })
-        };
+        let reading =
+            |r: &mut Reader<'_>| Ok(Reading { rate_bytes_per_s: r.varint()?, rtt: Duration::from_micros(r.varint()?) });
         Ok(ProbeResult { number: r.u32()?, bytes: r.varint()?, reading: r.option(reading)? })
     }
 }

@@ -332,7 +332,9 @@ impl Node {
             Frame::Have { broadcast, batches, pieces } => {
                 self.with_broadcast(broadcast, |b| b.handle_have(now, link, batches, &pieces));
             }
-            Frame::Request { broadcast: BroadcastId::FILLER, piece, range } => self.filler_requested(link, piece, range),
+            Frame::Request { broadcast: BroadcastId::FILLER, piece, range } => {
+                self.filler_requested(link, piece, range)
+            }
             Frame::Reject { broadcast: BroadcastId::FILLER, .. } => self.filler_refused(link),
             Frame::Request { broadcast, piece, range } => self.requested(link, broadcast, piece, range),
             Frame::Cancel { broadcast, piece } => {

@@ -46,8 +46,13 @@ struct Asking {
 
 enum State {
     /// Waits for the link, and for the first bytes.
-    Knocking { again_at: Time },
-    Probing { link: LinkId, probe: Box<Probe> },
+    Knocking {
+        again_at: Time,
+    },
+    Probing {
+        link: LinkId,
+        probe: Box<Probe>,
+    },
 }
 
 impl Gauging {
@@ -82,7 +87,8 @@ impl Node {
         let orders = self.assignment().map(|assignment| assignment.probes.clone()).unwrap_or_default();
         let old = std::mem::replace(&mut self.gauging.orders, orders);
         let of = |orders: &[ProbeOrder], role| orders.iter().copied().find(|order| order.role == role);
-        let [asked, served] = [ProbeRole::Ask, ProbeRole::Serve].map(|role| (of(&old, role), of(&self.gauging.orders, role)));
+        let [asked, served] =
+            [ProbeRole::Ask, ProbeRole::Serve].map(|role| (of(&old, role), of(&self.gauging.orders, role)));
         if served.0 != served.1 {
             self.gauging.served_bytes = 0;
             self.uploads.remove_broadcast(BroadcastId::FILLER);
@@ -91,8 +97,7 @@ impl Node {
             self.end_probe();
             let since = self.now;
             let state = State::Knocking { again_at: since };
-            self.gauging.asking =
-                asked.1.map(|ProbeOrder { number, peer, .. }| Asking { number, peer, since, state });
+            self.gauging.asking = asked.1.map(|ProbeOrder { number, peer, .. }| Asking { number, peer, since, state });
             self.look_after_probe();
         }
     }

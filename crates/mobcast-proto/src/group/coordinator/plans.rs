@@ -96,7 +96,8 @@ impl Coordinator {
     /// none to plan for.
     fn tell_failures(&mut self, mut failures: BTreeMap<&'static str, PlanError>) {
         failures.retain(|_, error| !matches!(error, PlanError::NoNetwork { .. }));
-        for (&strategy, error) in failures.iter().filter(|&(name, error)| self.plans.failures.get(name) != Some(error)) {
+        for (&strategy, error) in failures.iter().filter(|&(name, error)| self.plans.failures.get(name) != Some(error))
+        {
             self.decisions.push_back(Decision::Unplanned { strategy, reason: error.to_string() });
         }
         self.plans.failures = failures;

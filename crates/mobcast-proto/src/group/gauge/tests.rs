@@ -43,9 +43,8 @@ fn run(order: &Order, answers: impl Fn(NodeId, NodeId) -> bool) -> Measurement {
         let probes = asking(&gauge);
         let ends: Vec<NodeId> = probes.iter().map(|(asks, _)| *asks).collect();
         let served: Vec<NodeId> = probes.iter().map(|(_, order)| order.peer).collect();
-        let both_ways = probes.iter().any(|(asks, order)| {
-            order_of(&probes, order.peer).is_some_and(|other| other.peer == *asks)
-        });
+        let both_ways =
+            probes.iter().any(|(asks, order)| order_of(&probes, order.peer).is_some_and(|other| other.peer == *asks));
         assert!(!both_ways, "none goes against another one");
         for ends in [ends, served] {
             assert_eq!(ends.iter().collect::<BTreeSet<_>>().len(), ends.len(), "no two probes share a card");
@@ -74,7 +73,10 @@ fn each_ordered_pair_of_clusters_is_measured_in_as_many_rounds_as_there_are_clus
     let link = network.wan(index("A"), index("B")).expect("it was measured");
     // From the second node of A, not the root, to the first of B.
     assert_eq!((link.rate_bytes_per_s, link.one_way_delay_ns), (Some(1_001_003), 10_000_000));
-    assert_eq!(network.clusters()[3].nic_in_bytes_per_s, network.clusters().iter().filter_map(|c| c.nic_in_bytes_per_s).max());
+    assert_eq!(
+        network.clusters()[3].nic_in_bytes_per_s,
+        network.clusters().iter().filter_map(|c| c.nic_in_bytes_per_s).max()
+    );
     assert!(optimum(&network, index("A")).rate_bytes_per_s.is_some());
 }
 
