@@ -221,9 +221,7 @@ impl GroupState {
                 self.tell(GroupEvent::MemberJoined { node, name, cluster, reason });
             }
             Event::MemberLost { node, name } => {
-                if let Some(member) = self.lock().members.get_mut(&node) {
-                    member.lost = true;
-                }
+                self.lock().members.entry(node).and_modify(|member| member.lost = true);
                 self.tell(GroupEvent::MemberLost { node, name });
             }
             Event::RootNeeded { broadcast } => {
@@ -241,11 +239,7 @@ impl GroupState {
             Event::PeerDropped { node, reason } => {
                 self.tell(GroupEvent::PeerDropped { node, reason: reason.to_string() });
             }
-            Event::Measured(measurement) => {
-                let measurement = Arc::new(*measurement);
-                self.measured.send_replace(Some(Arc::clone(&measurement)));
-                self.tell(GroupEvent::Measured { measurement });
-            }
+            Event::Measured(measurement) => self.measured(*measurement),
             Event::Unplanned { strategy, reason } => self.tell(GroupEvent::Unplanned { strategy, reason }),
             // The events of broadcasts are looked after by the caller, or have notices of their own.
             Event::Announced { .. }
@@ -255,6 +249,12 @@ impl GroupState {
             | Event::Result { .. }
             | Event::Progress { .. } => {}
         }
+    }
+
+    fn measured(&self, measurement: Measurement) {
+        let measurement = Arc::new(measurement);
+        self.measured.send_replace(Some(Arc::clone(&measurement)));
+        self.tell(GroupEvent::Measured { measurement });
     }
 
     /// The first refusal counts, and so does the end.

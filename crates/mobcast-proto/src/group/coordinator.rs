@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 use crate::content::slots::SlotSet;
-use crate::group::assignment::{Assignment, PeerAddress};
+use crate::group::assignment::Assignment;
 use crate::group::gauge::Measurement;
 use crate::group::graph::Graph;
-use crate::limits::{CLUSTERS_MAX, LINKS_MAX, NODES_MAX, SLOTS, SUCCESSORS};
+use crate::limits::{CLUSTERS_MAX, NODES_MAX, SLOTS, SUCCESSORS};
 use crate::random::Random;
 use crate::strategy::overlay::Overlays;
 use crate::time::{Duration, Time};
@@ -574,40 +574,6 @@ impl Coordinator {
             }
         }
     }
-
-    fn assignment(&self, node: NodeId) -> Assignment {
-        let member = &self.members[&node];
-        let cluster = &self.clusters[&member.info.cluster];
-        let peers = |nodes: Vec<NodeId>| nodes.into_iter().map(|n| self.address(n)).collect();
-        let mut plan_peers: BTreeSet<NodeId> = self.plans.dials_of(node).into_iter().collect();
-        plan_peers.extend(self.gauging.dials_of(node).filter(|peer| self.members.contains_key(peer)));
-        Assignment {
-            term: self.term,
-            epoch: member.epoch,
-            node,
-            cluster: member.info.cluster,
-            cluster_name: cluster.name.clone(),
-            rank: member.rank,
-            cluster_size: cluster.members.len() as u32,
-            clusters: self.clusters.keys().copied().collect(),
-            parent: self.graph.parent(node).map(|parent| self.address(parent)),
-            local_peers: peers(self.graph.told_local(node)),
-            global_peers: peers(self.graph.told_global(node)),
-            counterparts: self.graph.counterparts(node),
-            trusts_members: self.trusts_members,
-            slots: member.slots.clone(),
-            successors: peers(self.named.clone()),
-            plans: self.plans.places_of(node),
-            plan_peers: peers(plan_peers.into_iter().take(LINKS_MAX).collect()),
-            probes: self.gauging.orders_of(node),
-        }
-    }
-
-    fn address(&self, node: NodeId) -> PeerAddress {
-        let member = &self.members[&node];
-        let cluster = member.info.cluster;
-        PeerAddress { node, cluster, rank: member.rank, addresses: member.addresses.clone() }
-    }
 }
 
 mod gauging;
@@ -615,6 +581,7 @@ mod placing;
 mod plans;
 mod restore;
 mod shares;
+mod views;
 
 #[cfg(test)]
 mod tests;

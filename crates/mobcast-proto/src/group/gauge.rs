@@ -172,8 +172,8 @@ impl Gauge {
         let mut rounds = 0;
         for distance in 1..count {
             // Those who are opposite each other measure one after the other: acknowledgements that wait behind payload slow TCP down.
-            let turns = if 2 * distance == count { vec![0..distance, distance..count] } else { vec![0..count] };
-            for turn in turns {
+            let first = if 2 * distance == count { distance } else { count };
+            for turn in [0..first, first..count].into_iter().filter(|turn| !turn.is_empty()) {
                 rounds += 1;
                 pairs.extend(turn.map(|asks| pair(rounds, asks, (asks + distance) % count)));
             }

@@ -332,9 +332,6 @@ impl Node {
             Frame::Have { broadcast, batches, pieces } => {
                 self.with_broadcast(broadcast, |b| b.handle_have(now, link, batches, &pieces));
             }
-            Frame::Request { broadcast: BroadcastId::FILLER, piece, range } => {
-                self.filler_requested(link, piece, range)
-            }
             Frame::Reject { broadcast: BroadcastId::FILLER, .. } => self.filler_refused(link),
             Frame::Request { broadcast, piece, range } => self.requested(link, broadcast, piece, range),
             Frame::Cancel { broadcast, piece } => {
@@ -384,6 +381,9 @@ impl Node {
     }
 
     fn requested(&mut self, link: LinkId, broadcast: BroadcastId, piece: PieceIndex, range: ByteRange) {
+        if broadcast == BroadcastId::FILLER {
+            return self.filler_requested(link, piece, range);
+        }
         let can = self.broadcasts.get(&broadcast).is_some_and(|b| b.can_serve(piece, range));
         if can {
             self.queue_upload(link, broadcast, piece, range);

@@ -55,9 +55,7 @@ impl World {
                 self.transmit(index, link, size, Message::Frame(bytes), Class::Control);
             }
             Output::SendPayload { link, broadcast, piece, range } => {
-                if broadcast != BroadcastId::FILLER {
-                    self.check_held(index, broadcast, piece, "serves");
-                }
+                self.check_held(index, broadcast, piece, "serves");
                 self.send_payload(index, link, broadcast, piece, range);
             }
             Output::CancelPayload { link, broadcast, piece } => self.cancel_payload(index, link, broadcast, piece),

@@ -1,6 +1,7 @@
 //! The coordinator's decisions: who is admitted where, with which peers and which share.
 
 use super::*;
+use crate::group::assignment::PeerAddress;
 use crate::limits::{GLOBAL_PEERS_MAX, LOCAL_MESH_MAX, LOCAL_PEERS_MAX, LOCAL_PEERS_TOLD};
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! Measurements of networks of words: who measures whom, what comes of it, and how it ends when nobody answers.
+
 use mobcast_topology::optimum;
 use proptest::prelude::*;
 
