@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
-use mobcast::{Broadcast, Error, ErrorClass, Group, GroupEvent, GroupOptions};
+use mobcast::{Broadcast, Error, ErrorClass, Group, GroupEvent, GroupOptions, Measurement};
 
 use crate::args::{Listen, NodeArgs, OutputArgs};
 use crate::failure::{Failure, Outcome, Status};
@@ -12,6 +12,8 @@ use crate::progress::Screen;
 
 /// A clean end takes no longer than this: people press Ctrl-C a second time after about a second.
 const GOODBYE_MAX: Duration = Duration::from_millis(800);
+/// Links whose rates are shown in a line; in the report they all are.
+const LINKS_SHOWN: usize = 12;
 /// Collecting the results takes no longer than this.
 const REPORT_MAX: Duration = Duration::from_millis(100);
 
@@ -66,6 +68,10 @@ pub fn describe(event: &GroupEvent) -> Option<String> {
         GroupEvent::MemberLost { name, .. } => Some(format!("left {name}")),
         GroupEvent::NodeResult { name, outcome: Err(reason), .. } => Some(format!("failed {name}: {reason}")),
         GroupEvent::NodeResult { outcome: Ok(()), .. } => None,
+        GroupEvent::Measured { measurement } => Some(measured(measurement)),
+        GroupEvent::Unplanned { strategy, reason } => {
+            Some(format!("warning: no plan for {strategy}, so nodes fetch from whoever has a piece: {reason}"))
+        }
         GroupEvent::PeerDropped { node, reason } => {
             let peer = node.map_or("an unknown peer".to_owned(), |node| format!("{node}"));
             Some(format!("dropped {peer}: {reason}"))
@@ -82,6 +88,32 @@ pub fn describe(event: &GroupEvent) -> Option<String> {
         GroupEvent::CoordinatorChanged { node, .. } => Some(format!("the sender is gone: {node} takes its place")),
         GroupEvent::CoordinatorLost => Some("the sender cannot be reached any more".into()),
     }
+}
+
+/// What came of a measurement of the network and what it cost, in a line.
+fn measured(measurement: &Measurement) -> String {
+    let Measurement { network, took, bytes, probes, problems } = measurement;
+    let (size, seconds) = (crate::quantity::show_size(*bytes), took.as_secs_f64());
+    let problems = problems.join("; ");
+    let cost = format!("{probes} probes, {size} in {seconds:.1} s");
+    let Some(network) = network else {
+        return format!("warning: the network could not be measured ({cost}): {problems}; use --gauge FILE");
+    };
+    let clusters = network.clusters();
+    let rates: Vec<String> = network
+        .wan_links()
+        .map(|(from, to, link)| {
+            let [from, to] = [from, to].map(|index| &clusters[index.as_usize()].name);
+            format!("{from} to {to} {:.1}", link.rate_bytes_per_s.unwrap_or(0) as f64 / 1e6)
+        })
+        .collect();
+    let links = match rates.len() {
+        0 => "one cluster".to_owned(),
+        1..=LINKS_SHOWN => format!("{} MB/s", rates.join(", ")),
+        count => format!("{count} links between {} clusters", clusters.len()),
+    };
+    let rest = if problems.is_empty() { String::new() } else { format!("; not measured: {problems}") };
+    format!("measured the network: {links} ({cost}){rest}")
 }
 
 /// The last words: a line for the person, the report for programs. Both are about a broadcast that may have failed.

@@ -109,13 +109,60 @@ fn who_plans_for_a_network_has_to_know_it() {
     for strategy in ["balanced", "fpfr", "optimal-trees"] {
         let ended = run(["send", source.to_str().expect("it is text"), "--strategy", strategy]);
         assert_eq!(ended.code, 2, "{}", ended.stderr);
-        assert!(ended.complaint().contains("--gauge FILE"), "{}", ended.stderr);
+        assert!(ended.complaint().contains("--gauge FILE or --gauge measure"), "{}", ended.stderr);
     }
     let missing = experiment.path("none.toml");
     let missing = missing.to_str().expect("it is text");
     let ended = run(["send", source.to_str().expect("it is text"), "--strategy", "balanced", "--gauge", missing]);
     assert_eq!(ended.code, 2, "{}", ended.stderr);
     assert!(ended.stderr.contains("none.toml"), "{}", ended.stderr);
+}
+
+#[test]
+fn who_has_the_network_measured_has_to_gather_those_who_measure() {
+    let ended = run(["send", "nowhere", "--strategy", "balanced", "--gauge", "measure"]);
+    assert_eq!(ended.code, 2, "{}", ended.stderr);
+    assert!(ended.complaint().contains("add --gather and --receivers N"), "{}", ended.stderr);
+}
+
+#[test]
+fn members_measure_the_network_and_plans_are_for_what_they_found() {
+    let experiment = Experiment::new();
+    let source = experiment.file("source", BYTES);
+    let words = "--receivers 3 --gather --gauge measure --strategy optimal-trees --cluster A --json".split(' ');
+    let send = experiment.send([source.to_str().expect("it is text")].into_iter().chain(words));
+    let receive = |(number, cluster): (usize, &str)| {
+        experiment.recv(&format!("node{number}"), [&*format!("copy{number}"), "--cluster", cluster])
+    };
+    let receivers: Vec<_> = ["A", "B", "B"].into_iter().enumerate().map(receive).collect();
+    receivers.into_iter().for_each(|receiver| _ = receiver.succeeds());
+    let ended = send.succeeds();
+    let report = ended.json();
+    let gauge = &report["gauge"];
+    assert_eq!(gauge["links"].as_array().map(Vec::len), Some(2), "{report}");
+    let is_positive = |value: &serde_json::Value| value.as_f64().is_some_and(|value| value > 0.0);
+    assert!(["seconds", "bytes", "probes"].iter().all(|what| is_positive(&gauge[*what])), "{gauge}");
+    assert!(is_positive(&gauge["links"][0]["mb_s"]) && is_positive(&gauge["links"][0]["rtt_ms"]), "{gauge}");
+    assert!(ended.stderr.contains("measured the network: A to B "), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("warning"), "{}", ended.stderr);
+    let copies = report["wan_copies"]["B"].as_f64().expect("B imports");
+    assert!((1.0..1.001).contains(&copies), "the plan is followed: {copies}");
+    for number in 0..3 {
+        assert!(fs::read(experiment.path(format!("copy{number}"))).expect("there") == data(BYTES), "{number}");
+    }
+}
+
+#[test]
+fn a_cluster_that_the_gauge_does_not_know_is_warned_of() {
+    let experiment = Experiment::new();
+    let source = experiment.file("source", BYTES);
+    let gauge = gauge(&experiment);
+    let words = ["--receivers", "1", "--strategy", "optimal-trees", "--gauge", &gauge, "--cluster", "A"];
+    let send = experiment.send([source.to_str().expect("it is text")].into_iter().chain(words));
+    experiment.recv("node", ["copy", "--cluster", "elsewhere"]).succeeds();
+    let ended = send.succeeds();
+    assert!(ended.stderr.contains("warning: no plan for optimal-trees"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("no cluster \"elsewhere\": it has A, B"), "{}", ended.stderr);
 }
 
 #[test]

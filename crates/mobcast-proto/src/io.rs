@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::content::object::Descriptor;
 use crate::group::assignment::Credential;
+use crate::group::gauge::Measurement;
 use crate::group::report::NodeResult;
 use crate::group::succession::Secret;
 use crate::time::Duration;
@@ -333,6 +334,16 @@ pub enum Event {
         node: NodeId,
         /// Pieces stored and verified.
         pieces: u32,
+    },
+    /// At the coordinator: the network is measured, as far as it could be, and members are told their places in plans for it.
+    Measured(Box<Measurement>),
+    /// At the coordinator: there is no plan for a strategy that the group was founded for, so that nodes fetch from whoever has
+    /// a piece.
+    Unplanned {
+        /// The strategy.
+        strategy: &'static str,
+        /// Why.
+        reason: String,
     },
     /// A peer was dropped because it broke the protocol or was silent.
     PeerDropped {

@@ -87,6 +87,14 @@ pub const GLOBAL_PEERS_TOLD: usize = 15;
 
 /// Clusters whose leaders a joining node probes at most.
 pub const PROBES_MAX: usize = 16;
+/// Bytes of filler that one request of a measurement asks for.
+pub const FILLER_BYTES_MAX: u32 = 1 << 20;
+/// Bytes that a probe may have on their way: a link of 1 Gbit/s over 130 ms. They are in no memory but that of sockets.
+pub const PROBE_WINDOW_MAX: u64 = 16 << 20;
+/// Bytes of filler that one probe asks for: a fifth of a second at 10 Gbit/s. Whoever serves it gives out no more.
+pub const PROBE_BYTES_MAX: u64 = 256 << 20;
+/// Parts that a node has in a measurement at a time: to ask one, and to serve one.
+pub const PROBE_ORDERS_MAX: usize = 2;
 /// Slots to which the pieces of any object belong by hash; a node's share is a set of slots.
 pub const SLOTS: usize = 4096;
 /// Successors of the coordinator that an assignment names.

@@ -28,6 +28,7 @@ use crate::wire::frame::{Frame, Hello, PROTOCOL_VERSION};
 mod broadcasts;
 mod coordination;
 mod endings;
+mod gauge;
 mod group;
 mod holdings;
 mod links;
@@ -121,6 +122,7 @@ pub struct Node {
     links: BTreeMap<LinkId, Link>,
     next_link: u32,
     uploads: Uploads,
+    gauging: gauge::Gauging,
     broadcasts: BTreeMap<BroadcastId, Broadcast>,
     unverified: BTreeMap<BroadcastId, Unverified>,
     /// The word that a root is gone, of broadcasts that this node has not heard of.
@@ -170,6 +172,7 @@ impl Node {
             links: BTreeMap::new(),
             next_link: 0,
             uploads: Uploads::default(),
+            gauging: gauge::Gauging::default(),
             broadcasts: BTreeMap::new(),
             unverified: BTreeMap::new(),
             held_root_losses: BTreeMap::new(),
@@ -261,7 +264,8 @@ impl Node {
         let coordinator = self.coordinator.as_ref().and_then(Coordinator::timeout);
         let membership = self.membership.timeout();
         let uploads = self.uploads.timeout(self.now);
-        broadcasts.chain(coordinator).chain(membership).chain(uploads).fold(self.tick_at, Time::min)
+        let others = [coordinator, membership, uploads, self.gauging.timeout()];
+        broadcasts.chain(others.into_iter().flatten()).fold(self.tick_at, Time::min)
     }
 
     /// Time has passed.
@@ -282,6 +286,7 @@ impl Node {
             self.drain_coordinator();
         }
         self.membership_timeout();
+        self.look_after_probe();
         self.drain_uploads();
         if now >= self.tick_at {
             self.tick_at = now + TICK;
@@ -406,6 +411,9 @@ impl Node {
         self.set_now(now);
         if let Some(state) = self.links.get_mut(&link) {
             state.heard(now);
+        }
+        if broadcast == BroadcastId::FILLER {
+            return self.filler_arrived(link, range.len());
         }
         self.with_broadcast(broadcast, |b| b.handle_payload(now, link, piece, range));
     }

@@ -25,6 +25,11 @@ pub struct BroadcastId {
     pub sequence: u32,
 }
 
+impl BroadcastId {
+    /// Names filler where a broadcast is named: bytes without a meaning, by which a link is measured. No node has this number.
+    pub const FILLER: BroadcastId = BroadcastId { root: NodeId(u32::MAX), sequence: u32::MAX };
+}
+
 /// A link of one node, numbered by that node; the two ends of a link number it independently.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct LinkId(pub u32);

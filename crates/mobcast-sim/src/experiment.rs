@@ -1,11 +1,13 @@
 //! One experiment: a network and its changes, who joins when, what is broadcast, who dies; and its outcome, held
 //! against the optimum of the network.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mobcast_proto::content::announcement::WHOLE_BYTES_MAX;
 use mobcast_proto::content::object::{Descriptor, FileMeta, ObjectKind};
 use mobcast_proto::content::piece_size::{PieceSizeInput, strategy_piece_size};
+use mobcast_proto::group::gauge::Measurement;
 use mobcast_proto::strategy::Registry;
 use mobcast_proto::strategy::choice::{AUTO, Choice, Costs, Extent, candidates};
 use mobcast_proto::strategy::overlay::Overlays;
@@ -48,6 +50,9 @@ pub struct Experiment {
     pub named_clusters: bool,
     /// Whether the clock starts when all nodes are members and links are made, instead of with the first node.
     pub gather: bool,
+    /// Whether the group measures the network before the clock starts, instead of being told what it is like; only where it
+    /// gathers.
+    pub measure: bool,
     /// What else happens, and when.
     pub steps: Vec<(Time, Step)>,
     /// How the network is simulated.
@@ -67,6 +72,8 @@ pub struct Experiment {
 pub struct Outcome {
     /// When the clock started. All other times are counted from there.
     pub began: Time,
+    /// What was measured before, if it was.
+    pub measurement: Option<Measurement>,
     /// What was chosen, if the strategy was left to the choice.
     pub choice: Option<Choice>,
     /// When each node was complete, by its number; none for those that were not.
@@ -106,6 +113,7 @@ impl Experiment {
             piece_size: None,
             named_clusters: true,
             gather: false,
+            measure: false,
             steps: Vec::new(),
             network: NetworkSettings { report_drained: true, ..NetworkSettings::default() },
             settings: Settings { seed, ..Settings::default() },
@@ -159,6 +167,8 @@ struct Run<'a> {
     experiment: &'a Experiment,
     world: World,
     began: Time,
+    /// Payload that went from cluster to cluster before.
+    probed: BTreeMap<(ClusterIndex, ClusterIndex), u64>,
     choice: Option<Choice>,
     broadcast: BroadcastId,
     steps: Vec<(Time, Step)>,
@@ -177,7 +187,10 @@ impl<'a> Run<'a> {
         let network = Some(Arc::new(experiment.scenario.at_start()));
         let is_auto = experiment.strategy == AUTO;
         let founded: Vec<&str> = if is_auto { candidates(true).collect() } else { vec![&experiment.strategy] };
-        let overlays = Overlays::within(experiment.registry, &founded, network);
+        let overlays = match experiment.measure {
+            true => Overlays::measuring(experiment.registry, &founded),
+            false => Overlays::within(experiment.registry, &founded, network),
+        };
         world.found_for(experiment.registry, overlays.expect("whoever asks for a strategy knows that there is one"));
         let name = |c: ClusterIndex| experiment.named_clusters.then(|| topology.clusters()[c.as_usize()].name.clone());
         for cluster in topology.indices() {
@@ -188,6 +201,11 @@ impl<'a> Run<'a> {
         if experiment.gather {
             gather(&mut world);
         }
+        if experiment.measure {
+            measure(&mut world);
+        }
+        let all = || topology.indices().flat_map(|from| topology.indices().map(move |to| (from, to)));
+        let probed = all().map(|pair| (pair, world.network.pair_traffic(pair.0, pair.1).payload_bytes)).collect();
         let began = world.network.now();
         let changes = experiment.scenario.changes.iter().map(|c| (Time(c.at_ns), Step::Change(*c)));
         let steps: Vec<(Time, Step)> = experiment.steps.iter().cloned().chain(changes).collect();
@@ -207,7 +225,8 @@ impl<'a> Run<'a> {
         let broadcast = world.broadcast(NodeIndex(0), descriptor, whole);
         let steps_left = steps.iter().filter(|(_, step)| matches!(step, Step::Join(_))).count();
         let stopped = Vec::new();
-        Run { experiment, world, began, choice, broadcast, steps, steps_left, stopped, checked_at: 0, over: false }
+        let (checked_at, over) = Default::default();
+        Run { experiment, world, began, probed, choice, broadcast, steps, steps_left, stopped, checked_at, over }
     }
 
     /// The time on the run's clock.
@@ -287,7 +306,8 @@ impl<'a> Run<'a> {
                 let sum = if from == to { &mut lan } else { &mut wan };
                 sum[0] += traffic.payload_bytes;
                 sum[1] += traffic.control_bytes;
-                imported += if from == to { 0 } else { traffic.payload_bytes };
+                let before = self.probed.get(&(from, to)).copied().unwrap_or(0);
+                imported += if from == to { 0 } else { traffic.payload_bytes - before };
             }
             wan_copies.push(imported as f64 / self.experiment.object_bytes.max(1) as f64);
         }
@@ -300,6 +320,7 @@ impl<'a> Run<'a> {
         let row = |from| topology.indices().map(|to| world.network.pair_traffic(from, to)).collect();
         Outcome {
             began: self.began,
+            measurement: world.machines[0].seen.measured.clone(),
             choice: self.choice,
             traffic: topology.indices().map(row).collect(),
             wan_packets,
@@ -330,6 +351,25 @@ fn gather(world: &mut World) {
             }
         }
         if now > Time::ZERO + GATHERED_AT_LAST || world.step().is_none() {
+            return;
+        }
+    }
+}
+
+/// Has the network measured, and lets all machines take their places.
+fn measure(world: &mut World) {
+    world.measure(NodeIndex(0));
+    let begun = world.network.now();
+    let mut measured_at = None;
+    loop {
+        let now = world.network.now();
+        if world.machines[0].seen.measured.is_some() {
+            let at = *measured_at.get_or_insert(now);
+            if now.since(at) > REST {
+                return;
+            }
+        }
+        if now.since(begun) > GATHERED_AT_LAST || world.step().is_none() {
             return;
         }
     }

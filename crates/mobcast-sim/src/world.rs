@@ -11,6 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use blake3::hazmat::HasherExt;
 use mobcast_proto::content::Descriptor;
 use mobcast_proto::content::have::HaveSet;
+use mobcast_proto::group::gauge::Measurement;
 use mobcast_proto::limits::CHUNK_BYTES_MAX;
 use mobcast_proto::node::Node;
 use mobcast_proto::random::mix2;
@@ -149,6 +150,10 @@ pub struct Seen {
     pub results: BTreeMap<(BroadcastId, NodeId), bool>,
     /// Peers that it dropped, and why.
     pub dropped: Vec<String>,
+    /// What came of the last measurement of the network (at the coordinator).
+    pub measured: Option<Measurement>,
+    /// Strategies that there was no plan for, and why.
+    pub unplanned: Vec<String>,
 }
 
 /// A simulated machine with a node on it.
@@ -332,6 +337,13 @@ impl World {
     /// The hash of a piece, as its root has signed it.
     fn true_digest(&self, broadcast: BroadcastId, piece: u32) -> Digest {
         self.real.get(&broadcast).copied().unwrap_or_else(|| digest_of(broadcast, piece))
+    }
+
+    /// Has a machine's node, the coordinator, measure the network with the others.
+    pub fn measure(&mut self, index: NodeIndex) {
+        let now = self.local(index);
+        self.machines[index.0 as usize].node.measure(now);
+        self.drain(index);
     }
 
     /// The root gives a broadcast up.

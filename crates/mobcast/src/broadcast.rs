@@ -14,7 +14,7 @@ use mobcast_proto::strategy::choice::Choice;
 use mobcast_proto::{BroadcastId, Digest, NodeId};
 
 use crate::group::{Inner, aside};
-use crate::report::{ChoiceReport, LinkReport, NodeReport, Report, unix_seconds, wan_copies};
+use crate::report::{ChoiceReport, GaugeReport, LinkReport, NodeReport, Report, unix_seconds, wan_copies};
 use crate::state::Member;
 use crate::transfer::{Dropped, NodeEntry, Outcome, Transfer};
 use crate::{Error, NodeInfo, Sink, SinkOptions};
@@ -297,6 +297,7 @@ impl Broadcast {
             source_may_leave_seconds: transfer.may_leave().map(|time| time.as_secs_f64()),
             strategy: transfer.descriptor.strategy.clone(),
             choice: self.choice.as_ref().map(ChoiceReport::from),
+            gauge: self.group.state.measured.borrow().as_deref().map(GaugeReport::from),
             pieces: stats.total().unwrap_or_else(|| stats.pieces()),
             piece_size: transfer.descriptor.piece_size,
             wan_copies: wan_copies(bytes, root_cluster, &nodes),

@@ -1,7 +1,11 @@
 //! What happens in a group, for those who watch.
 
+use std::sync::Arc;
+
 use mobcast_proto::{BroadcastId, NodeId};
 use tokio::sync::broadcast;
+
+use crate::Measurement;
 
 /// Something that happened.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,6 +51,19 @@ pub enum GroupEvent {
     RootNeeded {
         /// The broadcast.
         broadcast: BroadcastId,
+    },
+    /// At the coordinator: the members have measured the network, as far as they could.
+    Measured {
+        /// What came of it, and what it cost.
+        measurement: Arc<Measurement>,
+    },
+    /// At the coordinator: there is no plan for a strategy that the group was founded for, as when a cluster has come that the
+    /// gauge does not know. Nodes fetch from whoever has a piece.
+    Unplanned {
+        /// The strategy.
+        strategy: &'static str,
+        /// Why.
+        reason: String,
     },
     /// A peer was dropped because it broke the protocol or was silent.
     PeerDropped {

@@ -19,10 +19,11 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::timeout;
 
+use crate::gauge::Kind;
 use crate::source::SourceKind;
 use crate::state::{GroupState, Standing};
 use crate::transfer::Transfer;
-use crate::{Broadcast, BroadcastOptions, Error, EventStream, GroupOptions, Offer, Source};
+use crate::{Broadcast, BroadcastOptions, Error, EventStream, Gauge, GroupOptions, Measurement, Offer, Source};
 
 /// Piece size of objects that travel in one frame, bytes: such an object must not have two pieces.
 const WHOLE_PIECE_SIZE: u32 = 64 << 10;
@@ -158,6 +159,31 @@ impl Group {
         Ok(())
     }
 
+    /// Has the members measure the network between their clusters, for the strategies that plan for it, and waits until they have,
+    /// and have the places that the plans give them. It takes about a second for each cluster, and at most half a minute and eight
+    /// seconds for each. Only at the coordinator.
+    pub async fn measure(&self) -> Result<Arc<Measurement>, Error> {
+        let before = self.inner.state.measured.borrow().clone();
+        let mut measured = self.inner.state.measured.subscribe();
+        // If they are about it, that is waited for.
+        self.inner.driver.handle().measure().await;
+        let is_new = |now: &Option<Arc<Measurement>>| match (now, &before) {
+            (Some(now), Some(before)) => !Arc::ptr_eq(now, before),
+            (now, _) => now.is_some(),
+        };
+        let result = tokio::select! {
+            now = measured.wait_for(is_new) => now.ok().and_then(|now| now.clone()),
+            () = self.standing_ended() => None,
+        };
+        tokio::time::sleep(LINKING).await;
+        result.ok_or(Error::Left)
+    }
+
+    /// What came of the last measurement of the network.
+    pub fn measurement(&self) -> Option<Arc<Measurement>> {
+        self.inner.state.measured.borrow().clone()
+    }
+
     /// What happens in the group, from here on.
     pub fn events(&self) -> EventStream {
         EventStream { receiver: self.inner.state.subscribe() }
@@ -186,6 +212,10 @@ impl Group {
         let object = Extent { bytes: source.description().length, piece_size: options.piece_size };
         // Of a group that is still to come, nothing is known.
         let is_early = options.receivers.is_some_and(|receivers| receivers as usize > self.members().len());
+        let is_unmeasured = self.measurement().is_none() && self.inner.ticket.is_some() && !self.members().is_empty();
+        if is_unmeasured && !is_early && self.inner.options.gauge.as_ref().is_some_and(Gauge::measures) {
+            self.measure().await?;
+        }
         let choice = match (is_auto, is_early) {
             (true, true) => Some(choose(object, None, &overlays(&self.inner.options)?, &self.inner.options.costs)),
             (true, false) => Some(driver.choose(object, self.inner.options.costs).await.ok_or(Error::Left)?),
@@ -253,7 +283,12 @@ fn overlays(options: &GroupOptions) -> Result<Overlays, Error> {
         AUTO => candidates.clone(),
         name => vec![name],
     });
-    Ok(Overlays::of(&named.collect::<Vec<_>>(), options.gauge.as_ref().map(|gauge| Arc::clone(&gauge.0)))?)
+    let named: Vec<&str> = named.collect();
+    Ok(match options.gauge.as_ref().map(|gauge| &gauge.0) {
+        Some(Kind::Measured) => Overlays::measuring(Registry::default(), &named)?,
+        Some(Kind::Known(network)) => Overlays::of(&named, Some(Arc::clone(network)))?,
+        None => Overlays::of(&named, None)?,
+    })
 }
 
 /// Opens a source. Blocks.

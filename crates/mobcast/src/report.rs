@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use mobcast_net::driver::{LinkSummary, WireTraffic};
 use mobcast_proto::strategy::choice::Choice;
+use mobcast_topology::{ClusterIndex, Topology};
 use serde::Serialize;
+
+use crate::Measurement;
 
 /// What became of a broadcast. At the coordinator it has an entry for each node that has reported; elsewhere this
 /// node's own.
@@ -35,6 +38,9 @@ pub struct Report {
     /// At the root: why this strategy was chosen, if it was not asked for by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub choice: Option<ChoiceReport>,
+    /// At the coordinator: what it took to measure the network, if that was done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gauge: Option<GaugeReport>,
     /// Pieces of the object.
     pub pieces: u32,
     /// Bytes of a piece.
@@ -61,6 +67,56 @@ impl From<&Choice> for ChoiceReport {
     fn from(choice: &Choice) -> ChoiceReport {
         let Choice { reason, predicted, .. } = choice;
         ChoiceReport { reason: reason.clone(), predicted_seconds: predicted.iter().copied().collect() }
+    }
+}
+
+/// What came of a measurement of the network, and what it cost.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct GaugeReport {
+    /// Seconds that it took.
+    pub seconds: f64,
+    /// Filler that was received for it, by all nodes together.
+    pub bytes: u64,
+    /// Short transfers that were made.
+    pub probes: u32,
+    /// What links between clusters carry.
+    pub links: Vec<GaugeLink>,
+    /// What could not be measured, in words; nothing, as a rule.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
+}
+
+/// One direction of a measured link between two clusters.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct GaugeLink {
+    /// The sending cluster.
+    pub from: String,
+    /// The receiving cluster.
+    pub to: String,
+    /// Payload, 10^6 bytes per second.
+    pub mb_s: f64,
+    /// Round-trip time, milliseconds.
+    pub rtt_ms: f64,
+}
+
+impl From<&Measurement> for GaugeReport {
+    fn from(measurement: &Measurement) -> GaugeReport {
+        let name = |network: &Topology, index: ClusterIndex| network.clusters()[index.as_usize()].name.clone();
+        let links = measurement.network.iter().flat_map(|network| {
+            network.wan_links().map(|(from, to, link)| GaugeLink {
+                from: name(network, from),
+                to: name(network, to),
+                mb_s: link.rate_bytes_per_s.unwrap_or(0) as f64 / 1e6,
+                rtt_ms: 2.0 * link.one_way_delay_ns as f64 / 1e6,
+            })
+        });
+        GaugeReport {
+            seconds: measurement.took.as_secs_f64(),
+            bytes: measurement.bytes,
+            probes: measurement.probes,
+            links: links.collect(),
+            problems: measurement.problems.clone(),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use mobcast_proto::{BroadcastId, NodeId};
 use tokio::sync::{broadcast, mpsc, watch};
 
 use crate::transfer::Transfer;
-use crate::{Error, GroupEvent, NodeInfo};
+use crate::{Error, GroupEvent, Measurement, NodeInfo};
 
 /// Events that a slow watcher may be behind.
 const EVENTS_MAX: usize = 1024;
@@ -43,6 +43,8 @@ pub struct Member {
 pub struct GroupState {
     /// How far it is in becoming a member.
     pub standing: watch::Sender<Standing>,
+    /// What came of the last measurement of the network.
+    pub measured: watch::Sender<Option<Arc<Measurement>>>,
     /// For commands from within notices.
     pub driver: OnceLock<DriverHandle>,
     /// Whether it is the coordinator.
@@ -69,8 +71,8 @@ impl GroupState {
         let events = Some(broadcast::Sender::new(EVENTS_MAX));
         let inner = Inner { node, members: BTreeMap::new(), transfers: BTreeMap::new(), events };
         let standing = watch::Sender::new(Standing::Joining(None));
-        let driver = OnceLock::new();
-        let state = GroupState { standing, driver, is_coordinator, offers, inner: Mutex::new(inner) };
+        let (driver, measured) = (OnceLock::new(), watch::Sender::new(None));
+        let state = GroupState { standing, measured, driver, is_coordinator, offers, inner: Mutex::new(inner) };
         (Arc::new(state), taken)
     }
 
@@ -219,9 +221,7 @@ impl GroupState {
                 self.tell(GroupEvent::MemberJoined { node, name, cluster, reason });
             }
             Event::MemberLost { node, name } => {
-                if let Some(member) = self.lock().members.get_mut(&node) {
-                    member.lost = true;
-                }
+                self.lock().members.entry(node).and_modify(|member| member.lost = true);
                 self.tell(GroupEvent::MemberLost { node, name });
             }
             Event::RootNeeded { broadcast } => {
@@ -239,6 +239,8 @@ impl GroupState {
             Event::PeerDropped { node, reason } => {
                 self.tell(GroupEvent::PeerDropped { node, reason: reason.to_string() });
             }
+            Event::Measured(measurement) => self.measured(*measurement),
+            Event::Unplanned { strategy, reason } => self.tell(GroupEvent::Unplanned { strategy, reason }),
             // The events of broadcasts are looked after by the caller, or have notices of their own.
             Event::Announced { .. }
             | Event::Complete { .. }
@@ -247,6 +249,12 @@ impl GroupState {
             | Event::Result { .. }
             | Event::Progress { .. } => {}
         }
+    }
+
+    fn measured(&self, measurement: Measurement) {
+        let measurement = Arc::new(measurement);
+        self.measured.send_replace(Some(Arc::clone(&measurement)));
+        self.tell(GroupEvent::Measured { measurement });
     }
 
     /// The first refusal counts, and so does the end.

@@ -10,6 +10,7 @@ use mobcast_proto::content::manifest::{Batch, Chain, End};
 use mobcast_proto::content::object::Descriptor;
 use mobcast_proto::content::slots::SlotSet;
 use mobcast_proto::group::assignment::{Assignment, Credential};
+use mobcast_proto::group::gauge::{ProbeOrder, ProbeResult, ProbeRole, Reading};
 use mobcast_proto::group::place::{PlanPlace, TreeChild, TreePlace};
 use mobcast_proto::group::report::{NodeResult, Report, SignedReport, Traffic};
 use mobcast_proto::group::succession::{Standing, Succession};
@@ -19,7 +20,7 @@ use mobcast_proto::strategy::plan::Split;
 use mobcast_proto::wire::Frame;
 use mobcast_proto::wire::frame::{Join, Leader, Refusal};
 use mobcast_proto::{
-    BroadcastId, ByteRange, ClusterId, Digest, GroupId, LinkId, NodeId, PieceIndex, PublicKey, Signature,
+    BroadcastId, ByteRange, ClusterId, Digest, Duration, GroupId, LinkId, NodeId, PieceIndex, PublicKey, Signature,
 };
 
 use super::world::{World, secret};
@@ -107,6 +108,9 @@ pub fn broadcast(u: &mut Unstructured<'_>) -> Result<BroadcastId> {
     if u.ratio(3, 4)? {
         return Ok(super::BROADCAST);
     }
+    if u.ratio(1, 4)? {
+        return Ok(BroadcastId::FILLER);
+    }
     Ok(BroadcastId { root: node(u)?, sequence: u.int_in_range(0..=2)? })
 }
 
@@ -180,9 +184,21 @@ fn assignment(u: &mut Unstructured<'_>) -> Result<Assignment> {
         successors: (0..u.int_in_range(0..=2)?).map(|_| Ok(peer(u.int_in_range(1..=4)?))).collect::<Result<_>>()?,
         plans: (0..u.int_in_range(0..=1)?).map(|_| plan(u)).collect::<Result<_>>()?,
         plan_peers: peers(u)?,
+        probes: (0..u.int_in_range(0..=2)?).map(|_| probe_order(u)).collect::<Result<_>>()?,
         trusts_members: u.arbitrary()?,
         counterparts: (0..u.int_in_range(0..=2)?).map(|_| node(u)).collect::<Result<_>>()?,
     })
+}
+
+fn probe_result(u: &mut Unstructured<'_>) -> Result<ProbeResult> {
+    let rtt = Duration::from_micros(u.arbitrary()?);
+    let reading = u.arbitrary::<bool>()?.then_some(Reading { rate_bytes_per_s: u.arbitrary()?, rtt });
+    Ok(ProbeResult { number: number(u)?, bytes: u.arbitrary()?, reading })
+}
+
+fn probe_order(u: &mut Unstructured<'_>) -> Result<ProbeOrder> {
+    let role = if u.arbitrary()? { ProbeRole::Ask } else { ProbeRole::Serve };
+    Ok(ProbeOrder { number: number(u)?, peer: node(u)?, role })
 }
 
 fn plan(u: &mut Unstructured<'_>) -> Result<PlanPlace> {
@@ -221,7 +237,8 @@ fn reports(world: &World, u: &mut Unstructured<'_>, link: LinkId) -> Result<Vec<
 }
 
 fn report(u: &mut Unstructured<'_>, from: NodeId) -> Result<Report> {
-    Ok(match u.int_in_range(0..=9)? {
+    Ok(match u.int_in_range(0..=10)? {
+        10 => Report::Probed(probe_result(u)?),
         0 => Report::Ready { epoch: number(u)? },
         1 => Report::Lost { node: node(u)? },
         2 => Report::Unreachable { node: node(u)? },

@@ -154,6 +154,7 @@ fn assignment() -> Assignment {
         successors: vec![peer(MEMBER.0), peer(2)],
         plans: Vec::new(),
         plan_peers: Vec::new(),
+        probes: Vec::new(),
         counterparts: Vec::new(),
         trusts_members: false,
     }

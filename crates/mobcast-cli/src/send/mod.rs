@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,9 @@ use roster::Roster;
 
 /// After the last receiver's result, the word that all may go takes one way down the group.
 const RELEASE_MAX: Duration = Duration::from_millis(500);
+
+/// The gauge that is no file.
+const MEASURE: &str = "measure";
 
 /// What a group takes to be linked after the last one has joined: it is not the user's patience.
 const LINKING_MAX: Duration = Duration::from_secs(2);
@@ -65,8 +68,9 @@ pub struct SendArgs {
         value_parser = PossibleValuesParser::new([AUTO].into_iter().chain(STRATEGIES.iter().map(|kind| kind.name))))]
     strategy: String,
 
-    /// What the network between the clusters is like, for strategies that plan for it: a topology file
-    #[arg(long, value_name = "FILE", env = "MOBCAST_GAUGE", hide_env_values = true)]
+    /// What the network between the clusters is like, for strategies that plan for it: a topology file,
+    /// or measure, to have the receivers measure it (with --gather)
+    #[arg(long, value_name = "FILE|measure", env = "MOBCAST_GAUGE", hide_env_values = true)]
     gauge: Option<PathBuf>,
 
     /// Wait with the transfer until all --receivers have joined, for --wait at most
@@ -113,7 +117,7 @@ pub async fn run(args: SendArgs) -> Outcome {
     let early = args.strategy == AUTO && !args.gather;
     options.strategies = vec![if early { STRATEGIES[0].name.to_owned() } else { args.strategy.clone() }];
     options.costs = calibrate::costs();
-    options.gauge = args.gauge.as_deref().map(Gauge::read).transpose()?;
+    options.gauge = args.gauge()?;
     let group = Group::create(options).await?;
     let outcome = send(&args, &group, source, &mut screen, &mut interrupt).await;
     leave(group).await;
@@ -131,6 +135,7 @@ async fn send(
         source.check()?;
         hand_out(group, args, screen)?;
         gather(args, group, screen, interrupt).await?;
+        measure(args, group, screen, interrupt).await?;
     }
     let events = group.events();
     // A directory is scanned here, which may take a while.
@@ -174,7 +179,41 @@ async fn gather(args: &SendArgs, group: &Group, screen: &mut Screen, interrupt: 
     }
 }
 
+/// Has the receivers measure the network, if that is what the gauge is.
+async fn measure(args: &SendArgs, group: &Group, screen: &mut Screen, interrupt: &mut Interrupt) -> Outcome {
+    if !args.measures() {
+        return Ok(());
+    }
+    screen.say("measuring the network between the clusters");
+    let mut events = group.events();
+    let mut measured = pin!(group.measure());
+    loop {
+        tokio::select! {
+            measured = &mut measured => return Ok(measured.map(drop)?),
+            Some(event) = events.next() => describe(&event).into_iter().for_each(|words| screen.say(&words)),
+            () = interrupt.wait() => return Err(Failure::interrupted()),
+        }
+    }
+}
+
 impl SendArgs {
+    /// Whether the receivers measure the network.
+    fn measures(&self) -> bool {
+        self.gauge.as_deref() == Some(Path::new(MEASURE))
+    }
+
+    fn gauge(&self) -> Outcome<Option<Gauge>> {
+        if self.measures() && !self.gather {
+            let remedy = "only receivers who are there can measure: add --gather and --receivers N";
+            return Err(Failure::new(Status::Usage, format_args!("--gauge {MEASURE} without --gather: {remedy}")));
+        }
+        Ok(match &self.gauge {
+            Some(_) if self.measures() => Some(Gauge::measure()),
+            Some(path) => Some(Gauge::read(path)?),
+            None => None,
+        })
+    }
+
     fn broadcast_options(&self) -> BroadcastOptions {
         BroadcastOptions { strategy: self.strategy.clone(), piece_size: self.piece_size, receivers: self.receivers }
     }

@@ -70,6 +70,8 @@ pub enum Command {
     View { broadcast: BroadcastId, answer: oneshot::Sender<NodeView> },
     /// Choose a strategy for an object.
     Choose { object: Extent, costs: Costs, answer: oneshot::Sender<Choice> },
+    /// Have the network measured.
+    Measure { answer: oneshot::Sender<bool> },
     /// Leave the group.
     Leave { done: oneshot::Sender<()> },
 }

@@ -390,6 +390,14 @@ impl DriverHandle {
         choice.await.ok()
     }
 
+    /// Has the members measure the network; the event `Measured` follows. False if this node is not the coordinator, or they are
+    /// about it.
+    pub async fn measure(&self) -> bool {
+        let (answer, begun) = oneshot::channel();
+        self.command(Command::Measure { answer }).await;
+        begun.await.unwrap_or(false)
+    }
+
     async fn command(&self, command: Command) {
         // If the node has ended, its application has been told.
         let _ = self.inputs.send(Input::Command(command)).await;

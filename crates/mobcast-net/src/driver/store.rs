@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::store::{AtHand, ObjectSink, ObjectSource, StoreError};
+use crate::store::{AtHand, ObjectSink, ObjectSource, StoreError, synthetic_fill};
+
+const FILLER_SEED: u64 = 0;
 
 /// Bytes of an object, by offset.
 #[derive(Clone, Debug)]
@@ -11,6 +13,8 @@ pub enum Store {
     Source(Arc<ObjectSource>),
     /// At a receiver.
     Sink(Arc<ObjectSink>),
+    /// Bytes without a meaning, which nobody on the way can make fewer: for measurements of links.
+    Filler,
 }
 
 impl Store {
@@ -19,6 +23,10 @@ impl Store {
         match self {
             Store::Source(source) => source.read_at(offset, buf),
             Store::Sink(sink) => sink.read_at(offset, buf),
+            Store::Filler => {
+                synthetic_fill(FILLER_SEED, offset, buf);
+                Ok(())
+            }
         }
     }
 
@@ -27,6 +35,7 @@ impl Store {
         match self {
             Store::Source(source) => source.at_hand(),
             Store::Sink(sink) => sink.at_hand(),
+            Store::Filler => Some(AtHand::Generated { seed: FILLER_SEED }),
         }
     }
 

@@ -11,11 +11,13 @@ const RECEIVERS_UNKNOWN: u64 = 16;
 const PIECE_TIMES_ROOT: f64 = 4.5;
 /// Smaller pieces than this, bytes…
 const SMALL: u64 = 64 << 10;
-/// …are for objects that would be fewer than so many of this size, 150 MB: from there on, 16 nodes were as fast with larger ones, in four fifths of
-/// the processor time. At 100 MB, two clusters of eight with a trunk between them have 0.91 of it with small pieces and 0.90 with large ones, a switch
-/// 0.937 and 0.943 (packet model). Where more share the links between clusters, a large piece is long on its way: 64
-/// nodes on links of 0.75 MB/s began 0.7 s later with them (one run each).
-const SMALL_PIECES_MAX: u64 = 2_300;
+/// …are for objects that would be fewer than so many of the next size: from there on, 16 nodes were as fast with larger ones, in four
+/// fifths of the processor time. Where more share the links between clusters, a large piece is long on its way: 64 nodes on links of 0.75
+/// MB/s began 0.7 s later with them (one run each).
+const SMALL_PIECES_MAX: u64 = 1_500;
+/// Objects below this, bytes, take half of it at most: 100 MB go over a trunk between two clusters of eight at 0.91 of it with 32 KiB and 0.90 with
+/// 64, over a switch at 0.937 and 0.943 (packet model).
+const LARGE: u64 = 150_000_000;
 /// Fewer receivers have less to exchange: their pieces are larger, for up to this many of them.
 const RECEIVERS_MANY: u64 = 15;
 /// Largest automatic choice, bytes: larger ones save nothing more and make the tail longer.
@@ -51,7 +53,8 @@ pub fn automatic_piece_size(input: PieceSizeInput) -> u32 {
     };
     let receivers = input.receivers.map_or(RECEIVERS_UNKNOWN, u64::from);
     let few = (RECEIVERS_MANY + 1) as f64 / (receivers.clamp(1, RECEIVERS_MANY) + 1) as f64;
-    let least = if receivers <= RECEIVERS_UNKNOWN { SMALL.min(length / SMALL_PIECES_MAX) } else { 0 };
+    let most = if length < LARGE { SMALL / 2 } else { SMALL };
+    let least = if receivers <= RECEIVERS_UNKNOWN { (length / SMALL_PIECES_MAX).min(most) } else { 0 };
     let wanted = ((length as f64).sqrt() * PIECE_TIMES_ROOT * few) as u64;
     let by_count = power_of_two_below(wanted.max(least));
     let by_rate = input.link_rate_bytes_per_s.map_or(AUTOMATIC_MAX, power_of_two_below);
@@ -83,8 +86,8 @@ mod tests {
         assert_eq!(chosen(200_000_000, 15), 64 << 10);
         assert_eq!(chosen(150_000_000, 63), 32 << 10);
         assert_eq!(chosen(50_000_000, 15), 32 << 10);
-        assert_eq!(chosen(2_300 * (64 << 10) - 1, 15), 32 << 10);
-        assert_eq!(chosen(2_300 * (64 << 10), 15), 64 << 10);
+        assert_eq!(chosen(149_999_999, 15), 32 << 10);
+        assert_eq!(chosen(150_000_000, 15), 64 << 10);
         assert_eq!(chosen(2 << 30, 1), 1 << 20, "few receivers: large pieces");
         assert_eq!(chosen(200_000_000_000, 500), 1 << 20);
         assert_eq!(chosen(8 << 40, 500), 16 << 20, "the largest object takes the largest pieces");

@@ -4,9 +4,11 @@
 use std::net::{IpAddr, SocketAddr};
 
 use crate::content::slots::SlotSet;
+use crate::group::gauge::ProbeOrder;
 use crate::group::place::PlanPlace;
 use crate::limits::{
-    ADDRESSES_MAX, CLUSTERS_MAX, GLOBAL_PEERS_MAX, LINKS_MAX, LOCAL_PEERS_MAX, NAME_BYTES_MAX, PLANS_MAX, SUCCESSORS,
+    ADDRESSES_MAX, CLUSTERS_MAX, GLOBAL_PEERS_MAX, LINKS_MAX, LOCAL_PEERS_MAX, NAME_BYTES_MAX, PLANS_MAX,
+    PROBE_ORDERS_MAX, SUCCESSORS,
 };
 use crate::units::{ClusterId, GroupId, NodeId, PublicKey};
 use crate::wire::codec::{DecodeError, Reader, Writer};
@@ -61,6 +63,8 @@ pub struct Assignment {
     pub plans: Vec<PlanPlace>,
     /// Peers that it connects to because of them.
     pub plan_peers: Vec<PeerAddress>,
+    /// Its part in a measurement of the network, while there is one. Peers that it needs for it are among `plan_peers`.
+    pub probes: Vec<ProbeOrder>,
 }
 
 /// The authority's word that a node has a key. It is also the delegation by which the node may be root.
@@ -134,6 +138,7 @@ impl Assignment {
         peers(w, &self.successors);
         w.list(&self.plans, |w, plan| plan.write(w));
         peers(w, &self.plan_peers);
+        w.list(&self.probes, |w, order| order.write(w));
     }
 
     /// The bytes of [`Assignment::write`].
@@ -163,6 +168,7 @@ impl Assignment {
             successors: r.list("successors", SUCCESSORS, PeerAddress::read)?,
             plans: r.list("plans", PLANS_MAX, PlanPlace::read)?,
             plan_peers: r.list("peers of plans", LINKS_MAX, PeerAddress::read)?,
+            probes: r.list("orders of a measurement", PROBE_ORDERS_MAX, ProbeOrder::read)?,
         })
     }
 }
@@ -189,6 +195,7 @@ impl Credential {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::group::gauge::ProbeRole;
 
     pub(crate) fn assignment() -> Assignment {
         let peer = |node: u32, address: &str| PeerAddress {
@@ -215,6 +222,7 @@ pub(crate) mod tests {
             successors: vec![],
             plans: vec![crate::group::place::tests::place()],
             plan_peers: vec![peer(7, "10.0.0.7:4")],
+            probes: vec![ProbeOrder { number: 5, peer: NodeId(7), role: ProbeRole::Ask }],
         }
     }
 

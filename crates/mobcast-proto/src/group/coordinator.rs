@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 use crate::content::slots::SlotSet;
-use crate::group::assignment::{Assignment, PeerAddress};
+use crate::group::assignment::Assignment;
+use crate::group::gauge::Measurement;
 use crate::group::graph::Graph;
 use crate::limits::{CLUSTERS_MAX, NODES_MAX, SLOTS, SUCCESSORS};
 use crate::random::Random;
@@ -15,6 +16,7 @@ use crate::time::{Duration, Time};
 use crate::units::{ClusterId, LinkId, NodeId, PublicKey};
 use crate::wire::frame::{Join, Leader, Refusal};
 
+use gauging::Gauging;
 use placing::Joining;
 use plans::Plans;
 use shares::Newcomers;
@@ -71,6 +73,15 @@ pub enum Decision {
     Assign {
         /// The view.
         assignment: Box<Assignment>,
+    },
+    /// The network is measured, as far as it could be.
+    Measured(Box<Measurement>),
+    /// There is no plan for a strategy that the group is for.
+    Unplanned {
+        /// Which one.
+        strategy: &'static str,
+        /// Why.
+        reason: String,
     },
 }
 
@@ -148,6 +159,7 @@ pub struct Coordinator {
     decisions: VecDeque<Decision>,
     closing: bool,
     plans: Plans,
+    gauging: Gauging,
     /// Whether members take each other's word.
     trusts_members: bool,
 }
@@ -198,6 +210,7 @@ impl Coordinator {
             decisions: VecDeque::new(),
             closing: false,
             plans: Plans::new(Overlays::default(), seed),
+            gauging: Gauging::default(),
             trusts_members: false,
         }
     }
@@ -269,7 +282,9 @@ impl Coordinator {
 
     /// When [`Coordinator::handle_timeout`] wants to be called.
     pub fn timeout(&self) -> Option<Time> {
-        [self.admission_at, self.completion_at, self.departure_at, self.company_due()].into_iter().flatten().min()
+        let due =
+            [self.admission_at, self.completion_at, self.departure_at, self.company_due(), self.gauging.timeout()];
+        due.into_iter().flatten().min()
     }
 
     /// The next decision, to be carried out in order.
@@ -311,6 +326,7 @@ impl Coordinator {
     /// Admits who is waiting, and completes the links of those who are in.
     pub fn handle_timeout(&mut self, now: Time) {
         self.company_is_here(now);
+        self.advance_gauge(now);
         if self.admission_at.is_some_and(|at| at <= now) {
             let first = self.admissible.len().min(ADMISSIONS_AT_ONCE);
             let waiting = self.admissible.drain(..first).collect();
@@ -364,6 +380,7 @@ impl Coordinator {
         self.changed.remove(&node);
         self.plans.remove(node);
         self.unpaired |= !self.graph.counterparts(node).is_empty();
+        self.gauge_without(node);
         let widowed = self.graph.remove(node);
         self.attach_orphans();
         self.give_out(member.info.cluster, member.slots);
@@ -441,6 +458,7 @@ impl Coordinator {
     /// A peer that `node` was told to connect to does not answer: it is told to connect to `node` instead, and `node` is
     /// given another one.
     pub fn handle_unreachable(&mut self, node: NodeId, peer: NodeId) {
+        self.gauge_unreachable(node, peer);
         if self.members.contains_key(&node) && self.graph.parent(node) == Some(peer) && peer != self.own {
             self.graph.leave_unreached(node, peer);
             self.attach_orphans();
@@ -568,43 +586,14 @@ impl Coordinator {
             }
         }
     }
-
-    fn assignment(&self, node: NodeId) -> Assignment {
-        let member = &self.members[&node];
-        let cluster = &self.clusters[&member.info.cluster];
-        let peers = |nodes: Vec<NodeId>| nodes.into_iter().map(|n| self.address(n)).collect();
-        Assignment {
-            term: self.term,
-            epoch: member.epoch,
-            node,
-            cluster: member.info.cluster,
-            cluster_name: cluster.name.clone(),
-            rank: member.rank,
-            cluster_size: cluster.members.len() as u32,
-            clusters: self.clusters.keys().copied().collect(),
-            parent: self.graph.parent(node).map(|parent| self.address(parent)),
-            local_peers: peers(self.graph.told_local(node)),
-            global_peers: peers(self.graph.told_global(node)),
-            counterparts: self.graph.counterparts(node),
-            trusts_members: self.trusts_members,
-            slots: member.slots.clone(),
-            successors: peers(self.named.clone()),
-            plans: self.plans.places_of(node),
-            plan_peers: peers(self.plans.dials_of(node)),
-        }
-    }
-
-    fn address(&self, node: NodeId) -> PeerAddress {
-        let member = &self.members[&node];
-        let cluster = member.info.cluster;
-        PeerAddress { node, cluster, rank: member.rank, addresses: member.addresses.clone() }
-    }
 }
 
+mod gauging;
 mod placing;
 mod plans;
 mod restore;
 mod shares;
+mod views;
 
 #[cfg(test)]
 mod tests;

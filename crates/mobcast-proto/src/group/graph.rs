@@ -363,6 +363,11 @@ impl Graph {
         self.pairs.range((node, NodeId(0))..=(node, NodeId(u32::MAX))).map(|&(_, peer)| peer)
     }
 
+    /// Whether two nodes have a link: as peers, or in the control tree.
+    pub fn are_neighbours(&self, a: NodeId, b: NodeId) -> bool {
+        self.are_linked(a, b) || self.parent(a) == Some(b) || self.parent(b) == Some(a)
+    }
+
     fn are_linked(&self, a: NodeId, b: NodeId) -> bool {
         self.vertices.get(&a).is_some_and(|vertex| vertex.told.contains(&b) || vertex.accepted.contains(&b))
     }

@@ -3,6 +3,7 @@
 pub mod assignment;
 pub mod coordinator;
 pub mod discovery;
+pub mod gauge;
 mod graph;
 mod pairing;
 pub mod place;

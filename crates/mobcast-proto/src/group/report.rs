@@ -2,6 +2,7 @@
 //! node's result (MOB, HPDC 2007, section 3.1, phase 4: the final acknowledgement over a tree).
 
 use crate::content::have::{Run, read_runs, write_runs};
+use crate::group::gauge::ProbeResult;
 use crate::group::succession::Standing;
 use crate::limits::NAME_BYTES_MAX;
 use crate::units::{BroadcastId, Digest, NodeId, Signature};
@@ -44,6 +45,8 @@ pub enum Report {
     },
     /// All that a new coordinator must know of the node; takes the place of [`Report::Ready`] from the second term on.
     Standing(Box<Standing>),
+    /// What became of a probe that the node had to make.
+    Probed(ProbeResult),
 }
 
 /// How a broadcast ended for one node.
@@ -135,6 +138,7 @@ impl Report {
             }
             Report::Receipt { broadcast, pieces } => write_runs(w.u8(4).broadcast(*broadcast), pieces),
             Report::Standing(standing) => standing.write(w.u8(6)),
+            Report::Probed(result) => result.write(w.u8(7)),
         }
     }
 
@@ -147,6 +151,7 @@ impl Report {
             5 => Ok(Report::Violation { node: r.node()? }),
             4 => Ok(Report::Receipt { broadcast: r.broadcast()?, pieces: read_runs(r)? }),
             6 => Standing::read(r).map(|standing| Report::Standing(Box::new(standing))),
+            7 => ProbeResult::read(r).map(Report::Probed),
             value => Err(DecodeError::Unknown { what: "report", value: u64::from(value) }),
         }
     }

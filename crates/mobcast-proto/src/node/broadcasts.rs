@@ -350,6 +350,7 @@ impl Node {
             Frame::Have { broadcast, batches, pieces } => {
                 self.with_broadcast(broadcast, |b| b.handle_have(now, link, batches, &pieces));
             }
+            Frame::Reject { broadcast: BroadcastId::FILLER, .. } => self.filler_refused(link),
             Frame::Request { broadcast, piece, range } => self.requested(link, broadcast, piece, range),
             Frame::Cancel { broadcast, piece } => {
                 self.uploads.cancel(link, broadcast, piece);
@@ -398,6 +399,9 @@ impl Node {
     }
 
     fn requested(&mut self, link: LinkId, broadcast: BroadcastId, piece: PieceIndex, range: ByteRange) {
+        if broadcast == BroadcastId::FILLER {
+            return self.filler_requested(link, piece, range);
+        }
         let can = self.broadcasts.get(&broadcast).is_some_and(|b| b.can_serve(piece, range));
         if can {
             self.queue_upload(link, broadcast, piece, range);

@@ -123,6 +123,8 @@ impl Node {
                     let credential = Credential { group: self.config.group, node, key, expires_unix_s: 0 };
                     self.outputs.push_back(Output::Certify { credential });
                 }
+                Decision::Measured(measurement) => self.event(Event::Measured(measurement)),
+                Decision::Unplanned { strategy, reason } => self.event(Event::Unplanned { strategy, reason }),
                 Decision::Assign { assignment } => {
                     if Some(assignment.node) == self.id() {
                         self.apply_assignment((*assignment).clone());
@@ -270,6 +272,7 @@ impl Node {
             Report::Result(result) if !self.keeps_books_of(result.broadcast) => {}
             Report::Receipt { broadcast, .. } if !self.keeps_books_of(broadcast) => {}
             Report::Result(result) => self.node_result(from, result),
+            Report::Probed(result) => self.probe_reported(from, result),
             Report::Receipt { broadcast, pieces } => {
                 let pieces = self.coordination.receipts.entry(broadcast).or_default().add(from, &pieces);
                 self.event(Event::Progress { broadcast, node: from, pieces });

@@ -203,6 +203,7 @@ impl Node {
         self.slots_assigned();
         self.part_from(&old.map(|old| [old.local_peers, old.plan_peers].concat()).unwrap_or_default());
         self.ensure_links();
+        self.probes_assigned();
         if new_parent != old_parent && new_parent.is_some_and(|parent| self.link_to(parent).is_some()) {
             self.report_ready();
         }

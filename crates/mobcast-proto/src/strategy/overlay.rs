@@ -18,11 +18,13 @@ pub struct Overlays {
     pub plans: Vec<&'static StrategyKind>,
     /// The network, for planners that need to know it.
     pub network: Option<Arc<Topology>>,
+    /// Whether the members will measure it, once they are there.
+    pub measures: bool,
 }
 
 impl Default for Overlays {
     fn default() -> Overlays {
-        Overlays { mesh: true, plans: Vec::new(), network: None }
+        Overlays { mesh: true, plans: Vec::new(), network: None, measures: false }
     }
 }
 
@@ -48,13 +50,20 @@ impl Overlays {
         Overlays::within(Registry::default(), strategies, network)
     }
 
+    /// The links for these strategies in a group that measures its network itself.
+    pub fn measuring(registry: Registry, strategies: &[&str]) -> Result<Overlays, OverlayError> {
+        // Plans wait until it has.
+        let empty = Some(Arc::new(Topology::new()));
+        Ok(Overlays { network: None, measures: true, ..Overlays::within(registry, strategies, empty)? })
+    }
+
     /// The same, where nodes know other strategies.
     pub fn within(
         registry: Registry,
         strategies: &[&str],
         network: Option<Arc<Topology>>,
     ) -> Result<Overlays, OverlayError> {
-        let mut overlays = Overlays { mesh: false, plans: Vec::new(), network };
+        let mut overlays = Overlays { mesh: false, plans: Vec::new(), network, measures: false };
         for name in strategies {
             let kind = registry.named(name)?;
             if kind.needs_network && overlays.network.is_none() {
@@ -98,6 +107,12 @@ mod tests {
         let unknown = error(&["mobb"]).unwrap_err();
         assert!(unknown.starts_with("there is no strategy \"mobb\"; choose one of: mob, "), "{unknown}");
         let needs = error(&["balanced"]).unwrap_err();
-        assert!(needs.contains("balanced") && needs.contains("--gauge"), "{needs}");
+        assert!(needs.contains("balanced") && needs.contains("--gauge FILE or --gauge measure"), "{needs}");
+    }
+
+    #[test]
+    fn who_measures_the_network_need_not_know_it() {
+        let overlays = Overlays::measuring(Registry::default(), &["balanced"]).unwrap();
+        assert!(overlays.measures && overlays.network.is_none() && overlays.carry(find("balanced").unwrap()));
     }
 }

@@ -221,7 +221,9 @@ pub struct Placed {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum PlanError {
     /// The planner needs a network, and nobody has said what it is like.
-    #[error("strategy {strategy} plans its trees for a network that it has to know: give one with --gauge FILE")]
+    #[error(
+        "strategy {strategy} plans its trees for a network that it has to know: say what it is like with --gauge FILE or --gauge measure"
+    )]
     NoNetwork {
         /// Which one.
         strategy: &'static str,

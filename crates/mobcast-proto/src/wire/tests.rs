@@ -14,10 +14,12 @@ use crate::content::manifest::{Batch, End};
 use crate::content::object::{Descriptor, FileMeta, ObjectKind};
 use crate::content::slots::SlotSet;
 use crate::group::assignment::{Assignment, Credential, PeerAddress};
+use crate::group::gauge::{ProbeOrder, ProbeResult, ProbeRole, Reading};
 use crate::group::report::{NodeResult, Report, SignedReport, Traffic};
 use crate::group::succession::{Secret, Standing, Succession};
 use crate::limits::{BATCH_HASHES_MAX, CHUNK_BYTES_MAX, FRAME_BYTES_MAX, PIECE_SIZE_MAX, PIECES_MAX};
 use crate::strategy::message::StrategyMessage;
+use crate::time::Duration;
 use crate::units::{BroadcastId, ByteRange, ClusterId, Digest, GroupId, NodeId, PieceIndex, PublicKey, Signature};
 
 const DOCUMENT: &str = include_str!("../../../../docs/wire-format.md");
@@ -100,6 +102,10 @@ fn assignment() -> Assignment {
         successors: vec![peer(1), peer(2)],
         plans: vec![crate::group::place::tests::place()],
         plan_peers: vec![peer(5)],
+        probes: vec![
+            ProbeOrder { number: 6, peer: NodeId(5), role: ProbeRole::Ask },
+            ProbeOrder { number: 300, peer: NodeId(4), role: ProbeRole::Serve },
+        ],
         counterparts: vec![NodeId(3)],
         trusts_members: true,
     }
@@ -141,6 +147,12 @@ fn reports() -> Frame {
         Report::Receipt { broadcast: BROADCAST, pieces: vec![Run { first: PieceIndex(3), count: 500 }] },
         Report::Violation { node: NodeId(3) },
         Report::Standing(Box::new(standing())),
+        Report::Probed(ProbeResult { number: 6, bytes: 0, reading: None }),
+        Report::Probed(ProbeResult {
+            number: 300,
+            bytes: 3_000_000,
+            reading: Some(Reading { rate_bytes_per_s: 3_000_000, rtt: Duration::from_micros(20_100) }),
+        }),
     ];
     let signed = |report| SignedReport { from: NodeId(5), report, signature: SIGNATURE };
     Frame::Reports { reports: all.into_iter().map(signed).collect() }

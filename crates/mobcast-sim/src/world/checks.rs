@@ -72,10 +72,11 @@ impl World {
         }
     }
 
-    /// What a node does with a piece, it does with one that is on its disk (or is root).
+    /// What a node does with a piece, it does with one that is on its disk (or is root). Filler is on nobody's.
     pub(super) fn check_held(&self, index: NodeIndex, broadcast: BroadcastId, piece: PieceIndex, does: &str) {
         let machine = self.machine(index);
-        let held = machine.holds(broadcast, piece) || machine.node.id() == Some(broadcast.root);
+        let is_filler = broadcast == BroadcastId::FILLER;
+        let held = is_filler || machine.holds(broadcast, piece) || machine.node.id() == Some(broadcast.root);
         assert!(held, "{index:?} {does} {piece} of {broadcast} without having stored it");
     }
 

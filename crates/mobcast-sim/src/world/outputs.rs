@@ -242,6 +242,8 @@ impl World {
             }
             Event::Admitted { reason, .. } => machine.seen.reason = reason,
             Event::Assigned { cluster_name, .. } => machine.seen.cluster = cluster_name,
+            Event::Measured(measurement) => machine.seen.measured = Some(*measurement),
+            Event::Unplanned { strategy, reason } => machine.seen.unplanned.push(format!("{strategy}: {reason}")),
             Event::PeerDropped { reason, .. } => machine.seen.dropped.push(reason.to_string()),
             _ => {}
         }

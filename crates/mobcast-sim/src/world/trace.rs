@@ -116,6 +116,8 @@ impl World {
             Event::RootMayLeave { broadcast } => format!("says that the root of {broadcast} may leave"),
             Event::RootNeeded { broadcast } => format!("says that the root of {broadcast} is needed again"),
             Event::PeerDropped { node, reason } => format!("drops {node:?}: {reason}"),
+            Event::Measured(measurement) => format!("has had the network measured: {:?}", measurement.problems),
+            Event::Unplanned { strategy, reason } => format!("has no plan for {strategy}: {reason}"),
             Event::Progress { .. } => return,
         };
         self.tell(Some(index), || what);

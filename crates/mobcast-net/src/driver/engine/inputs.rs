@@ -71,6 +71,9 @@ impl Engine {
             Command::Choose { object, costs, answer } => {
                 let _ = answer.send(self.node.choose(object, &costs));
             }
+            Command::Measure { answer } => {
+                let _ = answer.send(self.node.measure(now));
+            }
             Command::Leave { done } => return Flow::Leave(Some(done)),
         }
         self.drain();

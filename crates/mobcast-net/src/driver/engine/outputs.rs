@@ -14,6 +14,7 @@ use super::Engine;
 use crate::driver::Notice;
 use crate::driver::link::LinkEnd;
 use crate::driver::link::queue::Part;
+use crate::driver::store::Store;
 use crate::tls::Certificate;
 
 impl Engine {
@@ -95,6 +96,9 @@ impl Engine {
     }
 
     fn send_payload(&mut self, link: LinkId, broadcast: BroadcastId, piece: PieceIndex, range: ByteRange) {
+        if broadcast == BroadcastId::FILLER {
+            return self.send_filler(link, piece, range);
+        }
         let Some(open) = self.links.get(&link) else { return };
         let store = self.transfers.get(&broadcast).and_then(|transfer| transfer.serving());
         match store {
@@ -107,6 +111,12 @@ impl Engine {
                 self.node.handle_sent(self.clock.now(), link);
             }
         }
+    }
+
+    /// Filler goes the way of payload.
+    fn send_filler(&mut self, link: LinkId, piece: PieceIndex, range: ByteRange) {
+        let Some(open) = self.links.get(&link) else { return };
+        open.queue.push_part(Part::new((BroadcastId::FILLER, piece, range), 0, Store::Filler, Arc::default()));
     }
 
     fn not_whole(&mut self, broadcast: BroadcastId, piece: PieceIndex) {

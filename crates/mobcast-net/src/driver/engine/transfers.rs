@@ -243,7 +243,7 @@ impl Engine {
             Some(Store::Sink(sink)) if sink.ends_at_once() => sink.abandon(),
             // Removing a large partial tree takes a while, and the node's task must not wait for it.
             Some(Store::Sink(sink)) => self.storing.run(move || sink.abandon()),
-            None => {}
+            Some(Store::Filler) | None => {}
         }
     }
 }

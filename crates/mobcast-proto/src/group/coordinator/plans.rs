@@ -1,10 +1,14 @@
 //! The group's plans: made anew when members have come or gone, and told to those whose place has changed.
 
+use std::sync::Arc;
+
+use mobcast_topology::Topology;
+
 use super::*;
 use crate::group::place::PlanPlace;
 use crate::random::mix2;
 use crate::strategy::Registry;
-use crate::strategy::plan::{Order, OrderedCluster, Placed, PlanInput};
+use crate::strategy::plan::{Order, OrderedCluster, Placed, PlanError, PlanInput};
 
 /// The plans of the strategies that a group is for.
 pub(super) struct Plans {
@@ -13,15 +17,23 @@ pub(super) struct Plans {
     placed: BTreeMap<NodeId, Vec<Placed>>,
     /// Whether members have come or gone since.
     stale: bool,
+    /// Why there is no plan of a strategy, where the network is known.
+    failures: BTreeMap<&'static str, PlanError>,
 }
 
 impl Plans {
     pub(super) fn new(overlays: Overlays, seed: u64) -> Plans {
-        Plans { overlays, seed, placed: BTreeMap::new(), stale: true }
+        Plans { overlays, seed, placed: BTreeMap::new(), stale: true, failures: BTreeMap::new() }
     }
 
     pub(super) fn overlays(&self) -> &Overlays {
         &self.overlays
+    }
+
+    /// The network is known, or has changed.
+    pub(super) fn set_network(&mut self, network: Arc<Topology>) {
+        self.overlays.network = Some(network);
+        self.stale = true;
     }
 
     pub(super) fn note_change(&mut self) {
@@ -53,11 +65,19 @@ impl Coordinator {
         }
         let order = self.order();
         let mut placed: BTreeMap<NodeId, Vec<Placed>> = BTreeMap::new();
+        let mut failures = BTreeMap::new();
         for kind in self.plans.overlays.plans.clone() {
             let network = self.plans.overlays.network.clone();
             let input = PlanInput { order: &order, network: network.as_deref(), seed: self.plans.seed };
             // Without a plan, as when a cluster has come that the network does not know, nodes fetch from whoever has it.
-            let Some(Ok(plan)) = kind.planner.map(|plan| plan(&input)) else { continue };
+            let plan = match kind.planner.map(|plan| plan(&input)) {
+                Some(Ok(plan)) => plan,
+                Some(Err(error)) => {
+                    failures.insert(kind.name, error);
+                    continue;
+                }
+                None => continue,
+            };
             let dialable = |node: NodeId| !self.members[&node].addresses.is_empty();
             for (position, place) in plan.places(kind.name, &order, dialable).into_iter().enumerate() {
                 placed.entry(order.node(position)).or_default().push(place);
@@ -69,6 +89,18 @@ impl Coordinator {
             }
         }
         self.plans.placed = placed;
+        self.tell_failures(failures);
+    }
+
+    /// Tells of strategies that have come to be without a plan, or are for another reason. Until the network is measured, there is
+    /// none to plan for.
+    fn tell_failures(&mut self, mut failures: BTreeMap<&'static str, PlanError>) {
+        failures.retain(|_, error| !matches!(error, PlanError::NoNetwork { .. }));
+        for (&strategy, error) in failures.iter().filter(|&(name, error)| self.plans.failures.get(name) != Some(error))
+        {
+            self.decisions.push_back(Decision::Unplanned { strategy, reason: error.to_string() });
+        }
+        self.plans.failures = failures;
     }
 
     /// The strategies that the group is for.

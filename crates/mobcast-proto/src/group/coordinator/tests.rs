@@ -1,6 +1,7 @@
 //! The coordinator's decisions: who is admitted where, with which peers and which share.
 
 use super::*;
+use crate::group::assignment::PeerAddress;
 use crate::limits::{GLOBAL_PEERS_MAX, LOCAL_MESH_MAX, LOCAL_PEERS_MAX, LOCAL_PEERS_TOLD};
 use proptest::prelude::*;
 
@@ -21,6 +22,8 @@ struct Group {
     admitted: BTreeMap<LinkId, (NodeId, String)>,
     probes: BTreeMap<LinkId, Vec<ClusterId>>,
     refused: Vec<LinkId>,
+    unplanned: Vec<(&'static str, String)>,
+    measured: Vec<Measurement>,
 }
 
 impl Group {
@@ -39,6 +42,8 @@ impl Group {
             admitted: BTreeMap::new(),
             probes: BTreeMap::new(),
             refused: Vec::new(),
+            unplanned: Vec::new(),
+            measured: Vec::new(),
         };
         group.drain();
         group
@@ -59,6 +64,8 @@ impl Group {
                     self.probes.insert(link, leaders.iter().map(|leader| leader.cluster).collect());
                 }
                 Decision::Refuse { link, .. } => self.refused.push(link),
+                Decision::Unplanned { strategy, reason } => self.unplanned.push((strategy, reason)),
+                Decision::Measured(measurement) => self.measured.push(*measurement),
             }
         }
     }
@@ -504,4 +511,57 @@ fn a_group_may_be_for_several_strategies() {
         assert_eq!(names, ["binomial", "flat"]);
     }
     assert!(group.views.values().any(|view| !view.local_peers.is_empty()), "mob needs the mesh");
+}
+
+#[test]
+fn a_cluster_that_the_network_does_not_know_is_told_of_once() {
+    let mut network = mobcast_topology::Topology::new();
+    network.add_cluster(mobcast_topology::Cluster::new("a", 1)).unwrap();
+    let network = Some(std::sync::Arc::new(network));
+    let mut group = Group::found_for(Overlays::of(&["optimal-trees"], network).unwrap());
+    assert_eq!(group.unplanned, []);
+    group.join_all([join("n1", Some("b")), join("n2", Some("b"))]);
+    assert_eq!(group.unplanned.len(), 1, "{:?}", group.unplanned);
+    assert!(group.unplanned[0].1.contains("no cluster \"b\""), "{:?}", group.unplanned);
+}
+
+#[test]
+fn orders_of_a_measurement_travel_in_assignments_and_plans_follow_it() {
+    use crate::group::gauge::{ProbeOrder, ProbeResult, ProbeRole, Reading};
+
+    let overlays = Overlays::measuring(crate::strategy::Registry::default(), &["optimal-trees"]).unwrap();
+    let mut group = Group::found_for(overlays);
+    group.join_all((0..5).map(|i| join(&format!("n{i}"), Some(["b", "c"][i % 2]))));
+    group.settle();
+    assert_eq!(group.unplanned, [], "there is nothing to plan for yet");
+    assert!(group.views.values().all(|view| view.plans.is_empty() && view.probes.is_empty()));
+    assert!(group.coordinator.measure(group.now));
+    assert!(!group.coordinator.measure(group.now), "one at a time");
+    group.drain();
+    let mut reported = BTreeSet::new();
+    for _ in 0..100 {
+        let asked = group.views.values().flat_map(|view| view.probes.iter().map(move |order| (view.node, *order)));
+        let is_open = |order: &ProbeOrder| order.role == ProbeRole::Ask && !reported.contains(&order.number);
+        let asking = asked.clone().find(|(_, order)| is_open(order));
+        let Some((node, order)) = asking else { break };
+        let peer = &group.views[&order.peer];
+        assert!(peer.probes.iter().any(|other| other.role == ProbeRole::Serve && other.peer == node), "both know");
+        let told = |a: NodeId, b: NodeId| {
+            let view = &group.views[&a];
+            view.parent.iter().chain(&view.plan_peers).any(|peer| peer.node == b)
+        };
+        assert!(told(node, order.peer) || told(order.peer, node), "one of them connects to the other");
+        let reading = Some(Reading { rate_bytes_per_s: 1_000_000, rtt: Duration::from_millis(20) });
+        let result = ProbeResult { number: order.number, bytes: 1_000_000, reading };
+        group.coordinator.handle_probe_result(group.now, NodeId(u32::MAX), result);
+        group.coordinator.handle_probe_result(group.now, node, result);
+        reported.insert(order.number);
+        group.drain();
+    }
+    let measured = group.measured.pop().expect("it ends");
+    assert_eq!((measured.problems.len(), measured.network.is_some()), (0, true));
+    assert_eq!(group.unplanned, []);
+    for (node, view) in &group.views {
+        assert_eq!((view.plans.len(), view.probes.len()), (1, 0), "{node}");
+    }
 }
