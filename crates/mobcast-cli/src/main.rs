@@ -61,11 +61,7 @@ fn run(cli: Cli) -> Outcome {
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Status::Failed, format_args!("cannot start threads: {error}")))?;
-    // On a thread of the runtime, where the node's task is, too: they wake each other often.
-    let outcome = runtime.block_on(runtime.spawn(cli.run())).unwrap_or_else(|ended| match ended.try_into_panic() {
-        Ok(panic) => std::panic::resume_unwind(panic),
-        Err(error) => Err(Failure::new(Status::Failed, format_args!("the command was given up: {error}"))),
-    });
+    let outcome = runtime.block_on(cli.run());
     // A thread may be blocked in reading a terminal or pipe, which nothing but the end of the process ends.
     runtime.shutdown_background();
     outcome

@@ -131,6 +131,37 @@ pub fn choose(object: Extent, situation: Option<&Situation>, overlays: &Overlays
             false => plain(format!("{in_words} to {group}")),
         };
     }
+    let mut compared = ways(object, whole, default, situation, overlays, costs);
+    compared.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    // In one frame or in pieces: of each the better way.
+    let mut names = BTreeSet::new();
+    compared.retain(|way| names.insert(way.strategy));
+    let chosen = compared.iter().position(|way| way.strategy == DEFAULT || way.seconds <= STEADY_FOR).unwrap_or(0);
+    if compared.is_empty() {
+        return plain(format!("{in_words} to {group}"));
+    }
+    let best = compared.remove(chosen);
+    let next = compared.iter().find(|way| way.strategy == DEFAULT).or(compared.first());
+    let other = next.map(|way| format!("; {} {}", way.in_words(default), time_in_words(way.seconds)));
+    let (how, time, other) = (best.in_words(default), time_in_words(best.seconds), other.unwrap_or_default());
+    Choice {
+        strategy: best.strategy,
+        piece_size: best.piece_size,
+        predicted: std::iter::once(&best).chain(&compared).map(|way| (way.strategy, way.seconds)).collect(),
+        reason: format!("{how}: {in_words} to {group}, predicted {time}{other}"),
+    }
+}
+
+/// The ways that an object could go, with their times.
+fn ways(
+    object: Extent,
+    whole: bool,
+    default: &'static str,
+    situation: &Situation,
+    overlays: &Overlays,
+    costs: &Costs,
+) -> Vec<Predicted> {
+    let (order, bytes) = (&situation.order, object.bytes.unwrap_or_default());
     let network = known_network(situation)
         .unwrap_or_else(|| assumed_network(situation, if whole { ASSUMED_NIC_OF_FRAMES } else { ASSUMED_NIC }));
     let several = order.clusters().len() > 1;
@@ -158,24 +189,7 @@ pub fn choose(object: Extent, situation: Option<&Situation>, overlays: &Overlays
         let is_worth = !whole || (!several && bytes > u64::from(PIECE_SIZE_MIN) && object.piece_size.is_none());
         compared.extend(is_worth.then(|| best_of_tree(kind, bytes, object, order, &network, costs)).flatten());
     }
-    compared.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    // In one frame or in pieces: of each the better way.
-    let mut names = BTreeSet::new();
-    compared.retain(|way| names.insert(way.strategy));
-    let chosen = compared.iter().position(|way| way.strategy == DEFAULT || way.seconds <= STEADY_FOR).unwrap_or(0);
-    if compared.is_empty() {
-        return plain(format!("{in_words} to {group}"));
-    }
-    let best = compared.remove(chosen);
-    let next = compared.iter().find(|way| way.strategy == DEFAULT).or(compared.first());
-    let other = next.map(|way| format!("; {} {}", way.in_words(default), time_in_words(way.seconds)));
-    let (how, time, other) = (best.in_words(default), time_in_words(best.seconds), other.unwrap_or_default());
-    Choice {
-        strategy: best.strategy,
-        piece_size: best.piece_size,
-        predicted: std::iter::once(&best).chain(&compared).map(|way| (way.strategy, way.seconds)).collect(),
-        reason: format!("{how}: {in_words} to {group}, predicted {time}{other}"),
-    }
+    compared
 }
 
 /// A way that was compared.
