@@ -166,7 +166,10 @@ impl Group {
         let before = self.inner.state.measured.borrow().clone();
         let mut measured = self.inner.state.measured.subscribe();
         // If they are about it, that is waited for.
-        self.inner.driver.handle().measure().await;
+        if !self.inner.driver.handle().measure().await {
+            let reason = "only the node that coordinates the group, which is its founder as a rule, can have the network measured";
+            return Err(Error::Gauge(reason.to_owned()));
+        }
         let is_new = |now: &Option<Arc<Measurement>>| match (now, &before) {
             (Some(now), Some(before)) => !Arc::ptr_eq(now, before),
             (now, _) => now.is_some(),

@@ -37,6 +37,13 @@ async fn every_member_may_be_root_over_the_same_links() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_coordinate_is_told_that_it_cannot_have_the_network_measured() {
+    let (_root, receivers) = group(&["b"]).await;
+    let error = within(receivers[0].measure()).await.expect_err("it is not the coordinator");
+    assert!(matches!(&error, Error::Gauge(reason) if reason.contains("coordinates")), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn two_broadcasts_at_the_same_time_do_not_disturb_each_other() {
     let (root, receivers) = group(&["b", "b"]).await;
     let sources = [pattern(8_000_000), pattern(5_000_001)];

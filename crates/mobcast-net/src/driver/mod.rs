@@ -390,8 +390,8 @@ impl DriverHandle {
         choice.await.ok()
     }
 
-    /// Has the members measure the network; the event `Measured` follows. False if this node is not the coordinator, or they are
-    /// about it.
+    /// Has the members measure the network; the event `Measured` follows. False if this node is not the coordinator, or has
+    /// ended.
     pub async fn measure(&self) -> bool {
         let (answer, begun) = oneshot::channel();
         self.command(Command::Measure { answer }).await;

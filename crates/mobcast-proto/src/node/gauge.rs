@@ -73,13 +73,13 @@ impl Gauging {
 
 impl Node {
     /// At the coordinator: has the members measure the network between their clusters, for the strategies that the group was
-    /// founded for; [`crate::io::Event::Measured`] follows. False elsewhere, and while they are about it.
+    /// founded for; [`crate::io::Event::Measured`] follows. Once, if they are about it already. False elsewhere.
     pub fn measure(&mut self, now: Time) -> bool {
         self.set_now(now);
         let Some(coordinator) = &mut self.coordinator else { return false };
-        let begun = coordinator.measure(now);
+        coordinator.measure(now);
         self.drain_coordinator();
-        begun
+        true
     }
 
     /// The node's assignment is renewed.
