@@ -242,7 +242,7 @@ impl Broadcast {
     /// When [`Broadcast::handle_timeout`] wants to be called.
     pub fn timeout(&self) -> Option<Time> {
         let batch = self.asked.map(|asked| asked.at + BATCH_PATIENCE);
-        let deference = self.behind_since.filter(|_| self.asked.is_none()).map(|at| at + self.batch_deference());
+        let deference = self.behind_since.filter(|_| self.asked.is_none()).map(|since| self.batch_due(since));
         let sign = self.sign_due();
         [self.swarm.timeout(), batch, deference, sign].into_iter().flatten().min()
     }
@@ -392,6 +392,7 @@ impl Broadcast {
         self.swarm.add_stored(piece);
         self.unreceipted.insert(piece);
         self.tell_strategy(StrategyEvent::PieceStored(piece));
+        self.want_batches(now);
         self.finish_if_complete()
     }
 

@@ -178,7 +178,7 @@ fn a_trace_tells_of_windows_and_queues_and_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let trace = directory.path().join("trace");
     let plain = run(&scenarios, &["--model", "packet"]);
-    let traced = run(&scenarios, &["--model", "packet", "--trace", trace.to_str().unwrap(), "--trace-every", "10"]);
+    let traced = run(&scenarios, &["--model", "packet", "--trace", trace.to_str().unwrap(), "--trace-every", "1"]);
     assert!(traced.status.success(), "{}", errors(&traced));
     assert_eq!((&plain.stdout, errors(&plain)), (&traced.stdout, errors(&traced)));
     let record: serde_json::Value = serde_json::from_slice(&traced.stdout).unwrap();

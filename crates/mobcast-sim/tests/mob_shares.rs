@@ -49,6 +49,17 @@ fn a_long_manifest_enters_a_cluster_about_once() {
 }
 
 #[test]
+fn the_root_does_not_give_the_manifest_to_every_neighbour() {
+    let mut topology = Topology::new();
+    topology.add_cluster(Cluster::new("A", 16).with_nic(25_000 * KB)).expect("the name is unique");
+    let (_, outcome) = run(topology, 12_000 * 32 * 1_024, 32 << 10);
+    let control = outcome.node_traffic[0].lan_out.control_bytes;
+    println!("{control} bytes of control");
+    // 384 KB of hashes for each of 15 neighbours would be 5.8 MB before anything else is said.
+    assert!(control < 5_000 * KB, "{control} bytes of control");
+}
+
+#[test]
 fn a_link_that_many_nodes_share_is_asked_for_little_ahead() {
     let (experiment, outcome) = run(one_link(32, 750 * KB), 40_000 * KB, 32 << 10);
     let lost = lost_seconds(&experiment, &outcome);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::content::slots::slot_of;
+use crate::random::mix2;
 
 /// Manifest batches sent in answer to one question.
 const BATCHES_AT_ONCE: u32 = 4;
@@ -13,6 +14,10 @@ const BATCH_DEFERENCE: Duration = Duration::from_millis(100);
 /// As long as they know of pieces that nobody was asked for, they leave it for so long: a manifest that every member fetches for
 /// itself is as much as many pieces, and takes a WAN link before any of them.
 const BATCH_DEFERENCE_UNHURRIED: Duration = Duration::from_secs(2);
+/// Who knows of so many pieces that nobody was asked for waits about [`BATCH_DEFERENCE`] before it asks for more batches, also in its own
+/// cluster: at the start of a broadcast the root alone has them, and the whole manifest for each of its neighbours is as much
+/// as many pieces. Not longer: the fewer pieces are known, the fewer of those that a peer has are of use.
+const PLENTY: u32 = 512;
 
 impl Broadcast {
     /// Asks for batches, if a peer has more of them and it is this node's turn.
@@ -27,19 +32,45 @@ impl Broadcast {
             return;
         }
         let since = *self.behind_since.get_or_insert(now);
+        if self.has_plenty() && now < since + self.local_deference() {
+            return;
+        }
         // One member of the cluster, by the batch's slot, fetches it from another cluster; the others get it here.
         let slot = slot_of(self.id, PieceIndex(have));
         let deferred = now.since(since) < self.batch_deference() && !self.swarm.standing.slots.contains(slot);
         let unanswered = |link: LinkId| self.unanswered.get(&link).copied().unwrap_or(0);
         let candidates = ahead().filter(|(_, p)| p.local || !deferred);
-        let best = candidates.min_by_key(|&(link, p)| (unanswered(link), !p.local, link));
+        // Members ask different ones, or whoever has the first link would serve them all.
+        let best = candidates.min_by_key(|&(link, p)| (unanswered(link), !p.local, self.chance(u64::from(link.0))));
         let Some((link, peer)) = best else { return };
         self.asked = Some(Asked { link, at: now, until: peer.batches.min(have.saturating_add(BATCHES_AT_ONCE)) });
         self.swarm.send(link, Frame::WantBatches { broadcast: self.id, from: have });
     }
 
+    /// Whether this node has work enough for now.
+    fn has_plenty(&self) -> bool {
+        self.swarm.unasked() >= PLENTY
+    }
+
+    /// How long this node leaves a batch to other members of its cluster if it has plenty. Each waits for another time,
+    /// so that the last ones get it from the first.
+    fn local_deference(&self) -> Duration {
+        Duration(BATCH_DEFERENCE.0 / 2 + self.chance(u64::MAX) % BATCH_DEFERENCE.0)
+    }
+
+    /// Another number for each member, batch and `what`.
+    fn chance(&self, what: u64) -> u64 {
+        mix2(u64::from(self.swarm.standing.node.0), mix2(what, u64::from(self.chain.batches())))
+    }
+
+    /// When to look again for whom to ask, if it is behind since then.
+    pub(super) fn batch_due(&self, since: Time) -> Time {
+        let local = since + self.local_deference();
+        if self.has_plenty() && self.swarm.now() < local { local } else { since + self.batch_deference() }
+    }
+
     /// How long this node leaves a batch to the member of its cluster whose slot it is in.
-    pub(super) fn batch_deference(&self) -> Duration {
+    fn batch_deference(&self) -> Duration {
         if self.swarm.has_unasked() { BATCH_DEFERENCE_UNHURRIED } else { BATCH_DEFERENCE }
     }
 

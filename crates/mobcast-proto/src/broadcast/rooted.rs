@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// The second batch is signed so long after the first, and each later one after twice the time, up to [`BATCH_INTERVAL`].
+const BATCH_INTERVAL_MIN: Duration = Duration::from_millis(2);
+
 impl Broadcast {
     /// The source's next piece was read and hashed.
     pub fn handle_hashed(&mut self, hash: Digest) {
@@ -48,7 +51,12 @@ impl Broadcast {
             return None;
         }
         let urgent = rooted.unsigned.len() >= BATCH_HASHES_MAX || rooted.end.is_some();
-        Some(rooted.signed_at.filter(|_| !urgent).map_or(Time::ZERO, |at| at + BATCH_INTERVAL))
+        Some(rooted.signed_at.filter(|_| !urgent).map_or(Time::ZERO, |at| at + self.batch_interval()))
+    }
+
+    /// How long pieces are gathered for a batch: at the start everybody waits for the next ones.
+    fn batch_interval(&self) -> Duration {
+        BATCH_INTERVAL_MIN.times(1 << self.chain.batches().min(16)).min(BATCH_INTERVAL)
     }
 
     /// The batch given out last is signed: its pieces may be announced.

@@ -19,6 +19,8 @@ const HAVE_PATIENCE_PER_PEER: Duration = Duration::from_millis(5);
 const HAVE_PIECE: u32 = 128 << 10;
 /// As many as this have company enough, and go after [`HAVE_INTERVAL`].
 const HAVE_COMPANY: usize = 16;
+/// So does this part of all that the peer has been told of: at the start every piece is worth a message.
+const HAVE_COMPANY_PART: usize = 8;
 
 /// Where a node stands in the group, as far as a strategy needs it.
 #[derive(Clone, Debug, Default)]
@@ -92,7 +94,8 @@ impl SwarmPeer {
     pub(super) fn flush_due(&self, now: Time, peers: usize, piece_size: u32) -> Time {
         let small = HAVE_PATIENCE.max(HAVE_PATIENCE_PER_PEER.times(peers as u64));
         let patience = Duration(small.0 / u64::from(piece_size / HAVE_PIECE).max(1)).max(HAVE_INTERVAL);
-        let interval = if self.to_announce.len() >= HAVE_COMPANY { HAVE_INTERVAL } else { patience };
+        let company = (self.announced.count() as usize / HAVE_COMPANY_PART).clamp(1, HAVE_COMPANY);
+        let interval = if self.to_announce.len() >= company { HAVE_INTERVAL } else { patience };
         self.flushed_at.map_or(now, |at| (at + interval).max(now))
     }
 }
@@ -105,5 +108,33 @@ impl Swarm {
         let local = || self.peers.values().filter(|peer| peer.local);
         let nearest = local().filter_map(|peer| peer.window.rtt_measured()).min();
         self.peers.values_mut().filter(|peer| peer.local).for_each(|peer| peer.window.set_nearest(nearest));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_wait_for_company_by_what_the_peer_was_told_before() {
+        let (peers, piece_size) = (15, 32 << 10);
+        let patience = HAVE_PATIENCE_PER_PEER.times(peers as u64);
+        for (told, news, interval) in [
+            (0, 1, HAVE_INTERVAL),
+            (15, 1, HAVE_INTERVAL),
+            (16, 1, patience),
+            (16, 2, HAVE_INTERVAL),
+            (10_000, 15, patience),
+            (10_000, 16, HAVE_INTERVAL),
+        ] {
+            let mut peer = SwarmPeer::new(NodeId(1), ClusterId(0), true);
+            for piece in 0..told {
+                peer.announced.insert(PieceIndex(piece));
+            }
+            peer.to_announce = (told..told + news).map(PieceIndex).collect();
+            assert_eq!(peer.flush_due(Time::ZERO, peers, piece_size), Time::ZERO, "the first goes at once");
+            peer.flushed_at = Some(Time::ZERO);
+            assert_eq!(peer.flush_due(Time::ZERO, peers, piece_size), Time::ZERO + interval, "{news} behind {told}");
+        }
     }
 }

@@ -213,7 +213,12 @@ impl Swarm {
 
     /// Whether there are pieces with known hashes that this node neither has nor asked anybody for.
     pub fn has_unasked(&self) -> bool {
-        self.have.count() + self.open_set.count() < self.known
+        self.unasked() > 0
+    }
+
+    /// Pieces with known hashes that this node neither has nor asked anybody for.
+    pub fn unasked(&self) -> u32 {
+        self.known.saturating_sub(self.have.count() + self.open_set.count())
     }
 
     /// Whether a piece has to come from one peer alone.

@@ -21,8 +21,11 @@ use placing::Joining;
 use plans::Plans;
 use shares::Newcomers;
 
-/// Nodes that ask together are admitted together, so that shares are divided once and not once for each.
-const ADMISSION_INTERVAL: Duration = Duration::from_millis(20);
+/// Nodes that ask together are admitted together, so that shares are divided once and not once for each. Who asks when nobody
+/// has for a while is admitted at once; those behind him wait this long, and each round behind that one twice as long as the last…
+const ADMISSION_INTERVAL_MIN: Duration = Duration::from_millis(2);
+/// …up to this.
+const ADMISSION_INTERVAL_MAX: Duration = Duration::from_millis(20);
 /// Nodes admitted at once: 6,400 per second, each a certificate, two signatures and a few kilobytes.
 const ADMISSIONS_AT_ONCE: usize = 128;
 /// Members that must accuse another one before it loses its share.
@@ -145,6 +148,7 @@ pub struct Coordinator {
     admissible: VecDeque<Admissible>,
     admission_at: Option<Time>,
     last_admission: Option<Time>,
+    admission_interval: Duration,
     completion_at: Option<Time>,
     departure_at: Option<Time>,
     /// Whether somebody's counterpart was lost since.
@@ -199,6 +203,7 @@ impl Coordinator {
             admissible: VecDeque::new(),
             admission_at: None,
             last_admission: None,
+            admission_interval: ADMISSION_INTERVAL_MIN,
             completion_at: None,
             departure_at: None,
             unpaired: false,
@@ -330,9 +335,12 @@ impl Coordinator {
         if self.admission_at.is_some_and(|at| at <= now) {
             let first = self.admissible.len().min(ADMISSIONS_AT_ONCE);
             let waiting = self.admissible.drain(..first).collect();
+            let calm = self.last_admission.is_none_or(|last| now.since(last) > ADMISSION_INTERVAL_MAX);
+            let longer = self.admission_interval.times(2).min(ADMISSION_INTERVAL_MAX);
+            self.admission_interval = if calm { ADMISSION_INTERVAL_MIN } else { longer };
             self.last_admission = Some(now);
             self.admit(now, waiting);
-            self.admission_at = (!self.admissible.is_empty()).then(|| now + ADMISSION_INTERVAL);
+            self.admission_at = (!self.admissible.is_empty()).then(|| now + self.admission_interval);
         }
         if self.departure_at.is_some_and(|at| at <= now) {
             self.departure_at = None;
@@ -475,7 +483,7 @@ impl Coordinator {
 
     fn make_admissible(&mut self, now: Time, link: LinkId, join: Join, place: Place, reason: String) {
         self.admissible.push_back((link, join, place, reason));
-        let due = self.last_admission.map_or(now, |last| (last + ADMISSION_INTERVAL).max(now));
+        let due = self.last_admission.map_or(now, |last| (last + self.admission_interval).max(now));
         self.admission_at = Some(self.admission_at.map_or(due, |at| at.min(due)));
     }
 

@@ -565,3 +565,34 @@ fn orders_of_a_measurement_travel_in_assignments_and_plans_follow_it() {
         assert_eq!((view.plans.len(), view.probes.len()), (1, 0), "{node}");
     }
 }
+
+#[test]
+fn the_first_is_admitted_at_once_and_rounds_grow_rarer_while_more_come() {
+    let mut group = Group::found();
+    let ms = Duration::from_millis;
+    let mut rounds = Vec::new();
+    for (at, link) in (0..100).map(ms).zip(1..) {
+        group.coordinator.handle_join(Time::ZERO + at, LinkId(link), join(&format!("n{link}"), Some("a")));
+        let admitted = group.admitted.len();
+        if group.coordinator.timeout().is_some_and(|due| due <= Time::ZERO + at) {
+            group.coordinator.handle_timeout(Time::ZERO + at);
+        }
+        group.drain();
+        if group.admitted.len() > admitted {
+            rounds.push(at);
+        }
+    }
+    assert_eq!(rounds, [0, 2, 6, 14, 30, 50, 70, 90].map(ms));
+    group.now = Time::ZERO + ms(200);
+    group.settle();
+    let later = group.now + ms(21);
+    for (at, due) in [(later, later), (later + ms(1), later + ms(2))] {
+        let link = LinkId(1_000 + group.admitted.len() as u32);
+        group.coordinator.handle_join(at, link, join("late", Some("a")));
+        let earliest = group.coordinator.timeout();
+        assert_eq!(earliest, Some(due), "after a pause it begins anew");
+        group.coordinator.handle_timeout(due);
+        group.drain();
+        assert!(group.admitted.contains_key(&link));
+    }
+}
