@@ -203,3 +203,17 @@ fn seed_420481_a_founder_misses_a_child_that_follows_another_coordinator() {
     let binomial = Planned { strategy: "binomial", ..object(0, 0, 13_954_862, 64) };
     holds(plan(420_481, &clusters, &links), &[binomial], &faults);
 }
+
+/// The fault was the simulator's: the network was cut between a connection's answer and what was sent right behind it, and
+/// the announcement came out before the connection, for nobody.
+#[test]
+fn seed_701327_what_is_sent_over_a_new_connection_comes_behind_it_whatever_is_cut_meanwhile() {
+    let faults = [
+        (103, Fault::Join(ClusterIndex(0))),
+        (412, Fault::StallDisk(0, Duration::from_millis(19_700))),
+        (687, Fault::Unplug(1, Duration::from_millis(507))),
+        (843, Fault::Stop(0, Stop::Reset)),
+        (986, Fault::Pause(0, Duration::from_millis(3_744))),
+    ];
+    holds(plan(701_327, &[(1, 43), (1, 93)], &[(5_500, 59)]), &[object(0, 1, 4_158_374, 16)], &faults);
+}

@@ -102,7 +102,7 @@ fn a_seed_is_the_same_run_in_every_build() {
         bittorrent-biased sim-packet: a1fb416407ff8029
         bittorrent-biased sim-packet-bbr: 20685885015ebb20
         bittorrent-biased sim-packet-reno: 2af3045dc80b028a
-        faults 7: 76059bb16cfdaf65
+        faults 7: c85bf9e5813c388d
     "#]]
     .assert_eq(&hashes);
 }

@@ -19,13 +19,9 @@ use crate::wire::frame::{Join, Leader, Refusal};
 use gauging::Gauging;
 use placing::Joining;
 use plans::Plans;
+use rounds::Rounds;
 use shares::Newcomers;
 
-/// Nodes that ask together are admitted together, so that shares are divided once and not once for each. Who asks when nobody
-/// has for a while is admitted at once; those behind him wait this long, and each round behind that one twice as long as the last…
-const ADMISSION_INTERVAL_MIN: Duration = Duration::from_millis(2);
-/// …up to this.
-const ADMISSION_INTERVAL_MAX: Duration = Duration::from_millis(20);
 /// Nodes admitted at once: 6,400 per second, each a certificate, two signatures and a few kilobytes.
 const ADMISSIONS_AT_ONCE: usize = 128;
 /// Members that must accuse another one before it loses its share.
@@ -146,9 +142,7 @@ pub struct Coordinator {
     joining: BTreeMap<LinkId, Joining>,
     accusers: BTreeMap<NodeId, BTreeSet<NodeId>>,
     admissible: VecDeque<Admissible>,
-    admission_at: Option<Time>,
-    last_admission: Option<Time>,
-    admission_interval: Duration,
+    rounds: Rounds,
     completion_at: Option<Time>,
     departure_at: Option<Time>,
     /// Whether somebody's counterpart was lost since.
@@ -201,9 +195,7 @@ impl Coordinator {
             joining: BTreeMap::new(),
             accusers: BTreeMap::new(),
             admissible: VecDeque::new(),
-            admission_at: None,
-            last_admission: None,
-            admission_interval: ADMISSION_INTERVAL_MIN,
+            rounds: Rounds::new(),
             completion_at: None,
             departure_at: None,
             unpaired: false,
@@ -288,7 +280,7 @@ impl Coordinator {
     /// When [`Coordinator::handle_timeout`] wants to be called.
     pub fn timeout(&self) -> Option<Time> {
         let due =
-            [self.admission_at, self.completion_at, self.departure_at, self.company_due(), self.gauging.timeout()];
+            [self.rounds.due(), self.completion_at, self.departure_at, self.company_due(), self.gauging.timeout()];
         due.into_iter().flatten().min()
     }
 
@@ -332,15 +324,11 @@ impl Coordinator {
     pub fn handle_timeout(&mut self, now: Time) {
         self.company_is_here(now);
         self.advance_gauge(now);
-        if self.admission_at.is_some_and(|at| at <= now) {
+        if self.rounds.due().is_some_and(|at| at <= now) {
             let first = self.admissible.len().min(ADMISSIONS_AT_ONCE);
             let waiting = self.admissible.drain(..first).collect();
-            let calm = self.last_admission.is_none_or(|last| now.since(last) > ADMISSION_INTERVAL_MAX);
-            let longer = self.admission_interval.times(2).min(ADMISSION_INTERVAL_MAX);
-            self.admission_interval = if calm { ADMISSION_INTERVAL_MIN } else { longer };
-            self.last_admission = Some(now);
+            self.rounds.hold(now, !self.admissible.is_empty());
             self.admit(now, waiting);
-            self.admission_at = (!self.admissible.is_empty()).then(|| now + self.admission_interval);
         }
         if self.departure_at.is_some_and(|at| at <= now) {
             self.departure_at = None;
@@ -483,8 +471,7 @@ impl Coordinator {
 
     fn make_admissible(&mut self, now: Time, link: LinkId, join: Join, place: Place, reason: String) {
         self.admissible.push_back((link, join, place, reason));
-        let due = self.last_admission.map_or(now, |last| (last + self.admission_interval).max(now));
-        self.admission_at = Some(self.admission_at.map_or(due, |at| at.min(due)));
+        self.rounds.ask(now);
     }
 
     fn add_member(&mut self, join: Join, place: Place) -> NodeId {
@@ -600,6 +587,7 @@ mod gauging;
 mod placing;
 mod plans;
 mod restore;
+mod rounds;
 mod shares;
 mod views;
 

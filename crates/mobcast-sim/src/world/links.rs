@@ -82,11 +82,15 @@ impl World {
         if !self.alive(from, life) {
             return;
         }
-        self.note(now, from, 5);
         if to.is_some_and(|(to, _)| self.is_cut(from, to)) {
             self.network.schedule(now + DIAL_AGAIN, Due::DialDone { from, link, to, opened: life });
             return;
         }
+        self.dial_answered(now, from, link, to);
+    }
+
+    fn dial_answered(&mut self, now: Time, from: NodeIndex, link: LinkId, to: Option<(NodeIndex, FlowId)>) {
+        self.note(now, from, 5);
         let mut half_open = |flow: FlowId| self.machines[from.0 as usize].half_open.remove(&flow).is_some();
         if to.is_some_and(|(_, flow)| !half_open(flow)) {
             return;
@@ -115,12 +119,14 @@ impl World {
         }
         self.drain(from);
     }
-    /// What comes over a link whose dial is not done has been sent after what would end it, and comes after it.
+
+    /// What comes over a link whose dial is not done has been sent after what would end it, and comes after it, even if the
+    /// network was cut in the meantime.
     pub(super) fn finish_dial(&mut self, now: Time, delivery: Delivery) {
         let flow = delivery.flow.reverse();
         let machine = &self.machines[delivery.to.0 as usize];
         if let Some(&link) = machine.half_open.get(&flow) {
-            self.dial_done(now, delivery.to, link, Some((delivery.from, flow)), machine.life);
+            self.dial_answered(now, delivery.to, link, Some((delivery.from, flow)));
         }
     }
 
