@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The second batch is signed so long after the first, and each later one after twice the time, up to [`BATCH_INTERVAL`].
+/// The second batch is signed twice as long after the first, and each later one after twice the time, up to [`BATCH_INTERVAL`].
 const BATCH_INTERVAL_MIN: Duration = Duration::from_millis(2);
 
 impl Broadcast {
