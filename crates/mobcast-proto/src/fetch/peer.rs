@@ -13,8 +13,8 @@ use crate::units::{ClusterId, LinkId, NodeId, PieceIndex};
 
 /// A few have-messages wait this long for company: a frame costs both ends more than the pieces in it…
 const HAVE_PATIENCE: Duration = HAVE_INTERVAL.times(3);
-/// …and at least this long for each peer that is told: a node does not send more than 200 such frames a second…
-const HAVE_PATIENCE_PER_PEER: Duration = Duration::from_millis(5);
+/// …and at least this long for each peer that is told: a node does not send more than 100 such frames a second…
+const HAVE_PATIENCE_PER_PEER: Duration = Duration::from_millis(10);
 /// …while pieces are no larger than this. What a larger one takes of both ends is that much more than what a frame does.
 const HAVE_PIECE: u32 = 128 << 10;
 /// As many as this have company enough, and go after [`HAVE_INTERVAL`].
@@ -43,6 +43,17 @@ pub struct Standing {
     pub slots: SlotSet,
     /// The node's place in the plan of the broadcast's strategy, if that has one and the group was founded for it.
     pub plan: Option<PlanPlace>,
+}
+
+/// Whom a node tells what it has, and of what.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Audience {
+    /// Peers that are told.
+    pub(super) peers: usize,
+    /// Bytes of a piece.
+    pub(super) piece_size: u32,
+    /// Whether everything of the object was asked for: the last pieces have no company to wait for.
+    pub(super) last: bool,
 }
 
 /// A peer in a broadcast.
@@ -90,10 +101,11 @@ impl SwarmPeer {
         !self.to_announce.is_empty() || (batches > self.batches_announced && batches > self.batches)
     }
 
-    /// When to tell this peer, one of `peers`, what is new.
-    pub(super) fn flush_due(&self, now: Time, peers: usize, piece_size: u32) -> Time {
-        let small = HAVE_PATIENCE.max(HAVE_PATIENCE_PER_PEER.times(peers as u64));
-        let patience = Duration(small.0 / u64::from(piece_size / HAVE_PIECE).max(1)).max(HAVE_INTERVAL);
+    /// When to tell this peer what is new.
+    pub(super) fn flush_due(&self, now: Time, audience: Audience) -> Time {
+        let small = HAVE_PATIENCE.max(HAVE_PATIENCE_PER_PEER.times(audience.peers as u64));
+        let large = u64::from(audience.piece_size / HAVE_PIECE).max(1);
+        let patience = if audience.last { HAVE_INTERVAL } else { Duration(small.0 / large).max(HAVE_INTERVAL) };
         let company = (self.announced.count() as usize / HAVE_COMPANY_PART).clamp(1, HAVE_COMPANY);
         let interval = if self.to_announce.len() >= company { HAVE_INTERVAL } else { patience };
         self.flushed_at.map_or(now, |at| (at + interval).max(now))
@@ -117,8 +129,8 @@ mod tests {
 
     #[test]
     fn pieces_wait_for_company_by_what_the_peer_was_told_before() {
-        let (peers, piece_size) = (15, 32 << 10);
-        let patience = HAVE_PATIENCE_PER_PEER.times(peers as u64);
+        let audience = Audience { peers: 15, piece_size: 32 << 10, last: false };
+        let patience = HAVE_PATIENCE_PER_PEER.times(15);
         for (told, news, interval) in [
             (0, 1, HAVE_INTERVAL),
             (15, 1, HAVE_INTERVAL),
@@ -132,9 +144,11 @@ mod tests {
                 peer.announced.insert(PieceIndex(piece));
             }
             peer.to_announce = (told..told + news).map(PieceIndex).collect();
-            assert_eq!(peer.flush_due(Time::ZERO, peers, piece_size), Time::ZERO, "the first goes at once");
+            assert_eq!(peer.flush_due(Time::ZERO, audience), Time::ZERO, "the first goes at once");
             peer.flushed_at = Some(Time::ZERO);
-            assert_eq!(peer.flush_due(Time::ZERO, peers, piece_size), Time::ZERO + interval, "{news} behind {told}");
+            assert_eq!(peer.flush_due(Time::ZERO, audience), Time::ZERO + interval, "{news} behind {told}");
+            let last = Audience { last: true, ..audience };
+            assert_eq!(peer.flush_due(Time::ZERO, last), Time::ZERO + HAVE_INTERVAL, "nothing comes behind them");
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::content::have::{HaveSet, RUNS_PER_FRAME, Run, runs_of};
 use crate::content::manifest::End;
 use crate::content::object::{piece_count, piece_range};
 use crate::fetch::open::{OpenPiece, Part};
-use crate::fetch::peer::{Standing, SwarmPeer};
+use crate::fetch::peer::{Audience, Standing, SwarmPeer};
 use crate::group::report::Traffic;
 use crate::io::Output;
 use crate::limits::OPEN_PIECES_BYTES_MAX;
@@ -297,14 +297,21 @@ impl Swarm {
 
     /// Tells a peer that this node has a piece, together with others.
     pub fn announce_always(&mut self, link: LinkId, piece: PieceIndex) {
-        let (now, peers, size) = (self.now, self.peers.len(), self.piece_size);
+        let (now, audience) = (self.now, self.audience());
         let Some(peer) = self.peers.get_mut(&link) else { return };
         if peer.announced.contains(piece) {
             return;
         }
         peer.to_announce.insert(piece);
-        let due = peer.flush_due(now, peers, size);
+        let due = peer.flush_due(now, audience);
         self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
+    }
+
+    /// What a peer is to be told waits for no more company: it has asked for it.
+    pub fn hasten(&mut self, link: LinkId) {
+        let Some(peer) = self.peers.get_mut(&link).filter(|peer| !peer.to_announce.is_empty()) else { return };
+        peer.flushed_at = None;
+        self.flush_at = Some(self.now);
     }
 
     /// Sends a piece that was not asked for. It is behind what the peer has asked for, and is taken only if the peer's strategy takes

@@ -165,6 +165,12 @@ impl Window {
         self.requests_max.map_or_else(|| self.outstanding < self.size(), |max| self.requests < max)
     }
 
+    /// Time until everything outstanding will have arrived, as far as can be told at `now`: a peer that has sent nothing for
+    /// long will mostly go on like that for as long again, whatever its rate was before.
+    pub fn time_left(&self, now: Time) -> Duration {
+        self.time_to_receive(0).max(self.stalled_for(now))
+    }
+
     /// Time until everything outstanding, and `bytes` more, will have arrived.
     pub fn time_to_receive(&self, bytes: u64) -> Duration {
         self.rtt_min() + Duration::for_bytes(self.outstanding + bytes, self.rate_bytes_per_s().max(1_000))
@@ -229,6 +235,16 @@ mod tests {
         window.handle_bytes(Time(11_000_000_000), 100_000);
         window.handle_served(Time(11_000_000_000), mark);
         assert_eq!(window.rate_bytes_per_s(), 100_000);
+    }
+
+    #[test]
+    fn who_falls_silent_is_waited_for_longer_and_longer() {
+        let mut window = run(1_000_000, Duration::from_millis(20), Time(2_000_000_000));
+        let asked = Time(3_000_000_000);
+        window.handle_request(asked, 64 << 10);
+        let after = |s: u64| window.time_left(asked + Duration::from_secs(s));
+        assert!(after(0) < Duration::from_millis(500), "{:?}", after(0));
+        assert_eq!(after(5), Duration::from_secs(5));
     }
 
     #[test]

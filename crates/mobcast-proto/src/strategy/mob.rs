@@ -20,6 +20,7 @@ use crate::fetch::open::OpenPiece;
 use crate::fetch::swarm::Swarm;
 use crate::random::mix2;
 use crate::strategy::message::StrategyMessage;
+use crate::strategy::theft::Theft;
 use crate::strategy::{Strategy, StrategyEvent, StrategyKind};
 use crate::time::{Duration, Time};
 use crate::units::{ClusterId, LinkId, PieceIndex};
@@ -48,7 +49,7 @@ pub const KIND: StrategyKind = StrategyKind {
 const NEWCOMER_PATIENCE: Duration = Duration::from_millis(100);
 /// How often a node tells its local peers how much of its share is left, and looks for stuck pieces.
 const TICK: Duration = Duration::from_millis(200);
-/// A steal that is not answered within this is forgotten.
+/// Whoever does not answer a thief within this is not waited for.
 const STEAL_PATIENCE: Duration = Duration::from_secs(1);
 /// A piece changes its source only if the other one would have it in less than this fraction of the time.
 const TAKE_OVER_FACTOR: u64 = 2;
@@ -81,15 +82,15 @@ pub struct Mob {
     /// Peers that have left requests unanswered for long, and when they are tried again. Until they send something, nobody counts on
     /// what they have.
     mute: BTreeMap<LinkId, Time>,
-    stealing: Option<(LinkId, Time)>,
+    theft: Theft,
     /// When it took over pieces last that are not in its slots.
     stole_at: Time,
     backlog_told: Option<(u32, u64)>,
     last_news: Time,
     /// Whether what has arrived waits for the disk: then others should import what comes next.
     disk_stalls: bool,
-    /// Pieces that have changed their source once: a second time would only waste what is on its way.
-    moved: HaveSet,
+    /// How often pieces that are open have changed their source: each time wastes what is on its way.
+    moved: BTreeMap<PieceIndex, u32>,
     /// What has left the root's cluster.
     leaving: Leaving,
     next_tick: Time,
@@ -220,7 +221,7 @@ impl Mob {
         self.backlogs.remove(&peer);
         self.choking.forget(peer);
         self.mute.remove(&peer);
-        self.stealing = self.stealing.filter(|&(victim, _)| victim != peer);
+        self.theft.forget(peer);
         self.root_share = self.root_share.take().filter(|share| share.root != peer);
         let back: Vec<PieceIndex> = self.given.iter().filter(|&(_, &p)| p == peer).map(|(&piece, _)| piece).collect();
         for piece in back {
@@ -275,6 +276,7 @@ impl Mob {
         self.todo.remove(piece);
         self.stolen.remove(piece);
         self.given.remove(&piece);
+        self.moved.remove(&piece);
         let slot = slot_of(swarm.id, piece);
         for link in swarm.links() {
             let wants = |interest: &Interest| interest.slots.contains(slot) || interest.pieces.contains(piece);
@@ -335,6 +337,7 @@ impl Mob {
         let gained = |slot: usize| slots.contains(slot) && !before.contains(slot);
         news.extend(swarm.have().iter().filter(|&piece| gained(slot_of(swarm.id, piece))));
         news.into_iter().for_each(|piece| swarm.announce(peer, piece));
+        swarm.hasten(peer);
     }
 
     fn assignment_changed(&mut self, swarm: &mut Swarm) {
@@ -366,9 +369,8 @@ impl Mob {
             swarm.wake_at(self.next_tick);
             return;
         }
-        if let Some((victim, _)) = self.stealing.filter(|&(_, since)| swarm.now().since(since) > STEAL_PATIENCE) {
+        if let Some(victim) = self.theft.give_up(swarm.now(), STEAL_PATIENCE) {
             self.backlogs.remove(&victim);
-            self.stealing = None;
         }
         if swarm.is_complete() {
             return;
@@ -539,11 +541,26 @@ mod tests {
     }
 
     #[test]
+    fn what_a_victim_gives_too_late_is_imported_all_the_same() {
+        let mut swarm = swarm();
+        swarm.standing.slots = SlotSet::none();
+        let mut mob = Mob::default();
+        mob.theft.begin(LinkId(1), swarm.now());
+        swarm.set_now(swarm.now() + STEAL_PATIENCE + TICK);
+        mob.handle(StrategyEvent::Timeout, &mut swarm);
+        assert!(!mob.theft.is_under_way(), "others may be asked");
+        let message = StrategyMessage::Grant { pieces: vec![Run { first: PieceIndex(3), count: 1 }] };
+        mob.handle(StrategyEvent::Message { peer: LinkId(1), message: &message }, &mut swarm);
+        assert!(mob.todo.contains(PieceIndex(3)), "its victim does not import it any more");
+    }
+
+    #[test]
     fn what_was_stolen_and_passed_on_comes_back_when_its_thief_is_lost_and_nothing_else_does() {
         let mut swarm = swarm();
         swarm.standing.slots = SlotSet::none();
         swarm.add_peer(LinkId(2), NodeId(7), ClusterId(1));
-        let mut mob = Mob { stealing: Some((LinkId(1), swarm.now())), ..Mob::default() };
+        let mut mob = Mob::default();
+        mob.theft.begin(LinkId(1), swarm.now());
         let run = |first: u32, count: u32| vec![Run { first: PieceIndex(first), count }];
         let say = |mob: &mut Mob, swarm: &mut Swarm, peer: u32, message: StrategyMessage| {
             mob.handle(StrategyEvent::Message { peer: LinkId(peer), message: &message }, swarm);

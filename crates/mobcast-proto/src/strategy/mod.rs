@@ -21,6 +21,7 @@ pub mod plan;
 mod published;
 pub mod robber_tpds11;
 mod scatter_allgather;
+mod theft;
 pub mod trees;
 
 use crate::content::have::Run;

@@ -12,6 +12,7 @@ use super::message::StrategyMessage;
 use super::plan::{Plan, PlanError, PlanInput};
 use super::published::links::Links;
 use super::published::{Exchange, PIECE_BYTES};
+use super::theft::Theft;
 use super::{Strategy, StrategyEvent, StrategyKind};
 use crate::content::have::{RUNS_PER_FRAME, Run, runs_of};
 use crate::fetch::swarm::Swarm;
@@ -37,7 +38,7 @@ const GLOBAL_PEERS_MIN: usize = 5;
 const DRAWS: u64 = 10;
 /// How much is left is told again at most this often, unless it was nothing or has become nothing.
 const WORK_INTERVAL: Duration = Duration::from_millis(500);
-/// Whoever does not answer a thief within this is forgotten as a victim.
+/// Whoever does not answer a thief within this is not waited for.
 const STEAL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The strategy's state at one node.
@@ -46,8 +47,7 @@ pub struct RobberTpds11 {
     exchange: Exchange,
     /// Local peers that have said that they found work, and how much of it was left.
     workers: BTreeMap<LinkId, u32>,
-    /// Who was asked for work, and when.
-    stealing: Option<(LinkId, Time)>,
+    theft: Theft,
     /// How much gold the local peers were told of, and when.
     told: u32,
     told_at: Time,
@@ -60,16 +60,18 @@ impl Strategy for RobberTpds11 {
             StrategyEvent::PeerUp(peer) if self.told > 0 && self.exchange.is_local(swarm, peer) => {
                 swarm.tell(peer, StrategyMessage::Work { left: self.told });
             }
-            StrategyEvent::PeerDown(peer) => self.forget(peer),
+            StrategyEvent::PeerDown(peer) => {
+                self.workers.remove(&peer);
+                self.theft.forget(peer);
+            }
             // Whoever has become a peer by it has not been told.
             StrategyEvent::AssignmentChanged => self.told = 0,
             StrategyEvent::Message { peer, message } if self.exchange.is_local(swarm, peer) => {
                 self.message(swarm, peer, message);
             }
             StrategyEvent::Timeout => {
-                let late = |&(_, since): &(LinkId, Time)| swarm.now().since(since) >= STEAL_PATIENCE;
-                if let Some((victim, _)) = self.stealing.filter(late) {
-                    self.forget(victim);
+                if let Some(victim) = self.theft.give_up(swarm.now(), STEAL_PATIENCE) {
+                    self.workers.remove(&victim);
                 }
             }
             _ => {}
@@ -80,13 +82,13 @@ impl Strategy for RobberTpds11 {
 
     fn explain(&self, swarm: &Swarm, piece: PieceIndex) -> String {
         let gold = self.exchange.unasked_count(swarm);
-        let (workers, stealing) = (&self.workers, self.stealing);
-        format!("{}; {gold} gold, workers {workers:?}, steals from {stealing:?}", self.exchange.explain(swarm, piece))
+        let (workers, theft) = (&self.workers, &self.theft);
+        format!("{}; {gold} gold, workers {workers:?}, {theft:?}", self.exchange.explain(swarm, piece))
     }
 
     fn check_invariants(&self, swarm: &Swarm) {
         self.exchange.check_invariants(swarm);
-        assert!(self.stealing.is_none() || !swarm.in_root_cluster(), "the root's cluster steals");
+        assert!(!self.theft.is_under_way() || !swarm.in_root_cluster(), "the root's cluster steals");
     }
 }
 
@@ -101,14 +103,9 @@ impl RobberTpds11 {
         }
     }
 
-    fn forget(&mut self, peer: LinkId) {
-        self.workers.remove(&peer);
-        self.stealing = self.stealing.filter(|&(victim, _)| victim != peer);
-    }
-
     /// Without gold, a node steals from a random local peer that has some, if there is anything left to ask for.
     fn look_for_work(&mut self, swarm: &mut Swarm) {
-        let busy = self.stealing.is_some() || swarm.is_paused() || !self.exchange.imports();
+        let busy = self.theft.is_under_way() || swarm.is_paused() || !self.exchange.imports();
         if busy || !self.exchange.is_settled(swarm) || !swarm.has_unasked() || self.exchange.unasked_count(swarm) > 0 {
             return;
         }
@@ -121,7 +118,7 @@ impl RobberTpds11 {
             return;
         }
         let victim = workers[swarm.random.below(workers.len())];
-        self.stealing = Some((victim, swarm.now()));
+        self.theft.begin(victim, swarm.now());
         // The thief's rate would matter to a victim that shares by it; here it gives half.
         swarm.tell(victim, StrategyMessage::Steal { rate_bytes_per_s: 0, pieces_max: u32::MAX });
     }
@@ -142,10 +139,9 @@ impl RobberTpds11 {
 
     /// A victim gives: its pieces are gold here.
     fn take(&mut self, swarm: &mut Swarm, victim: LinkId, pieces: &[Run]) {
-        if self.stealing.is_none_or(|(asked, _)| asked != victim) {
+        if !self.theft.end(victim) {
             return;
         }
-        self.stealing = None;
         if !self.exchange.imports() || pieces.is_empty() {
             self.workers.remove(&victim);
         } else if self.exchange.add_work(swarm, pieces) {
@@ -372,6 +368,9 @@ mod tests {
         assert_eq!(steals(&mut bench), [0; 0]);
         bench.say(OTHER_LOCAL, StrategyMessage::Work { left: 4 });
         assert_eq!(steals(&mut bench), [OTHER_LOCAL]);
+        bench.say(LOCAL, StrategyMessage::Grant { pieces: vec![run(0, 2)] });
+        bench.have(GLOBAL, run(0, 2));
+        assert_eq!(bench.requests().len(), 2, "what it gives after all, nobody else would import");
     }
 
     #[test]

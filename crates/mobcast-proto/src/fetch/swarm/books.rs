@@ -229,18 +229,23 @@ impl Swarm {
         *out += u64::from(bytes);
     }
 
+    pub(super) fn audience(&self) -> Audience {
+        let last = self.total() == Some(self.known) && !self.has_unasked();
+        Audience { peers: self.peers.len(), piece_size: self.piece_size, last }
+    }
+
     /// Sends the have-messages that are due.
     pub(crate) fn flush(&mut self) {
         if self.flush_at.is_none_or(|at| at > self.now) {
             return;
         }
         self.flush_at = None;
-        let (now, id, batches, peers, size) = (self.now, self.id, self.batches, self.peers.len(), self.piece_size);
+        let (now, id, batches, audience) = (self.now, self.id, self.batches, self.audience());
         for (&link, peer) in &mut self.peers {
             if !peer.has_news(batches) {
                 continue;
             }
-            let due = peer.flush_due(now, peers, size);
+            let due = peer.flush_due(now, audience);
             if due > now {
                 self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
                 continue;
@@ -263,8 +268,8 @@ impl Swarm {
 
     /// Lets peers know how many manifest batches there are.
     pub(crate) fn announce_batches(&mut self) {
-        let (now, batches, peers, size) = (self.now, self.batches, self.peers.len(), self.piece_size);
-        let due = self.peers.values().filter(|p| p.has_news(batches)).map(|p| p.flush_due(now, peers, size)).min();
+        let (now, batches, audience) = (self.now, self.batches, self.audience());
+        let due = self.peers.values().filter(|p| p.has_news(batches)).map(|p| p.flush_due(now, audience)).min();
         if let Some(due) = due {
             self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
         }

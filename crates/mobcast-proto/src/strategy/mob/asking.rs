@@ -23,6 +23,9 @@ pub(super) const QUIET: Duration = Duration::from_millis(100);
 /// Peers asked for the same piece at the same time, at most.
 const SOURCES_MAX: usize = 2;
 
+/// More changes of its source than this do not make another one any harder for a piece.
+const TAKE_OVERS_MAX: u32 = 8;
+
 impl Mob {
     pub(super) fn fill_all(&mut self, swarm: &mut Swarm) {
         // Links to other clusters first: what they bring is what everybody waits for. Then those that would bring something soonest,
@@ -158,7 +161,7 @@ impl Mob {
         for (link, piece) in late {
             self.mute.insert(link, now + TRIED_AGAIN_AFTER);
             swarm.cancel(link, piece);
-            self.moved.remove(piece);
+            self.moved.remove(&piece);
             self.consider(swarm, piece);
         }
     }
@@ -172,11 +175,11 @@ impl Mob {
             return false;
         }
         let Some(peer) = swarm.peer(link) else { return false };
+        let now = swarm.now();
         let slowest = swarm
             .open()
             .filter(|(piece, open)| {
                 peer.have.contains(*piece)
-                    && !self.moved.contains(*piece)
                     && !swarm.is_suspect(*piece)
                     && !open.parts.is_empty()
                     && open.parts.len() < SOURCES_MAX
@@ -185,9 +188,11 @@ impl Mob {
             .filter_map(|(piece, open)| {
                 let source = swarm.peer(open.parts[0].peer)?;
                 let missing = u64::from(open.len() - open.received_bytes());
-                let theirs = source.window.time_to_receive(0);
+                let theirs = source.window.time_left(now);
                 let ours = peer.window.time_to_receive(missing);
-                let worth = theirs.0 > ours.times(TAKE_OVER_FACTOR).0 && (local || !source.local);
+                // Each time it has to be twice as much worth it, so that a piece does not wander about.
+                let before = self.moved.get(&piece).copied().unwrap_or(0).min(TAKE_OVERS_MAX);
+                let worth = theirs.0 > ours.times(TAKE_OVER_FACTOR << before).0 && (local || !source.local);
                 worth.then_some((theirs, piece, open.parts[0].peer))
             })
             .max();
@@ -196,7 +201,7 @@ impl Mob {
             swarm.cancel(source, piece);
         }
         self.todo.remove(piece);
-        self.moved.insert(piece);
+        *self.moved.entry(piece).or_default() += 1;
         swarm.request(link, piece)
     }
 }

@@ -2,7 +2,7 @@
 //! itself.
 
 use crate::content::have::{Run, bits_of, runs_of};
-use crate::fetch::open::OpenPiece;
+use crate::fetch::open::{OpenPiece, Part};
 use crate::fetch::picker::known_mask;
 use crate::fetch::swarm::Swarm;
 use crate::flow::window::Window;
@@ -28,6 +28,8 @@ const STEAL_AHEAD: Duration = Duration::from_millis(100);
 const STOLEN_IN_VAIN: Duration = Duration::from_millis(250);
 /// A requested piece changes hands only if that saves at least this.
 const LATE: Duration = Duration::from_millis(500);
+/// A peer that was asked and has sent nothing for this long may not send it soon.
+const SILENT: Duration = Duration::from_secs(1);
 /// Pieces asked of other clusters at a time by a stuck node.
 const STUCK_PIECES: usize = 16;
 /// Without a stored piece, its own or a peer's, for this long, a node asks other clusters also for what is not its
@@ -41,9 +43,12 @@ impl Mob {
     }
 
     pub(super) fn tell_backlog(&mut self, swarm: &mut Swarm) {
-        let asked = swarm.open().filter(|(_, open)| open.parts.iter().any(|p| is_wan(swarm, p.peer))).count() as u32;
+        let imports = || swarm.open().flat_map(|(_, open)| open.parts.iter().find(|part| is_wan(swarm, part.peer)));
+        // Of what was asked for one piece is as good as here, unless nothing comes at all.
+        let comes = |part: &Part| swarm.peer(part.peer).is_some_and(|p| p.window.stalled_for(swarm.now()) < SILENT);
+        let asked = imports().count() as u32 - u32::from(imports().any(comes));
         let held_up = self.held_up(swarm).count() as u32;
-        let backlog = (self.todo.count() + asked.saturating_sub(1) + held_up, Mob::import_rate(swarm));
+        let backlog = (self.todo.count() + asked + held_up, Mob::import_rate(swarm));
         let told = self.backlog_told.unwrap_or_default();
         // Nothing to say while it is the same, or shrinks by less than an eighth, at about the same rate: who has only begun to
         // import would pass for somebody who has not, though it be slow.
@@ -61,7 +66,7 @@ impl Mob {
 
     /// Asks the local peer that would need longest for some of its work: as much as the idle links can ask for at once.
     pub(super) fn steal(&mut self, swarm: &mut Swarm) {
-        if self.stealing.is_some() || self.disk_stalls || swarm.in_root_cluster() {
+        if self.theft.is_under_way() || self.disk_stalls || swarm.in_root_cluster() {
             return;
         }
         let time_left =
@@ -75,7 +80,7 @@ impl Mob {
         if !nothing_left && theirs < (ours.times(MUCH_SLOWER) + LONG) {
             return;
         }
-        self.stealing = Some((victim, swarm.now()));
+        self.theft.begin(victim, swarm.now());
         let room = |w: &Window| {
             let soon = (w.rtt_min().times(STEAL_AHEAD_RTTS) + STEAL_AHEAD).bytes_at(w.rate_bytes_per_s());
             (w.size().saturating_sub(w.outstanding()) + soon).div_ceil(u64::from(swarm.piece_size()))
@@ -150,12 +155,12 @@ impl Mob {
     fn asked_and_late(&self, swarm: &mut Swarm, thief_rate: u64) -> Option<PieceIndex> {
         let late = |piece: PieceIndex, len: u32, link: LinkId| {
             let peer = swarm.peer(link).filter(|p| !p.local)?;
-            let ours = peer.window.time_to_receive(0);
+            let ours = peer.window.time_left(swarm.now());
             let theirs = peer.window.rtt_min().times(2) + Duration::for_bytes(u64::from(len), thief_rate.max(1));
             (ours.0 > (theirs.times(TAKE_OVER_FACTOR) + LATE).0).then_some((ours, piece, link))
         };
         let untouched = swarm.open().filter(|(piece, open)| {
-            open.is_empty() && open.parts.len() == 1 && !self.stolen.contains(*piece) && !self.moved.contains(*piece)
+            open.is_empty() && open.parts.len() == 1 && !self.stolen.contains(*piece) && !self.moved.contains_key(piece)
         });
         let (_, piece, link) =
             untouched.filter_map(|(piece, open)| late(piece, open.len(), open.parts[0].peer)).max()?;
@@ -165,10 +170,9 @@ impl Mob {
 
     /// Takes what a victim gave.
     pub(super) fn take(&mut self, swarm: &mut Swarm, victim: LinkId, pieces: &[Run]) {
-        if self.stealing.is_none_or(|(asked, _)| asked != victim) {
+        if !self.theft.end(victim) {
             return;
         }
-        self.stealing = None;
         if pieces.is_empty() {
             self.backlogs.remove(&victim);
             return;
