@@ -53,6 +53,8 @@ const TICK: Duration = Duration::from_millis(200);
 const STEAL_PATIENCE: Duration = Duration::from_secs(1);
 /// A piece changes its source only if the other one would have it in less than this fraction of the time.
 const TAKE_OVER_FACTOR: u64 = 2;
+/// A piece that was asked of another cluster changes its source or its importer only if that saves at least this.
+const LATE: Duration = Duration::from_millis(500);
 
 /// The strategy's state at one node.
 #[derive(Default)]

@@ -9,7 +9,7 @@ use crate::random::mix2;
 use crate::time::Duration;
 use crate::units::{LinkId, PieceIndex};
 
-use super::{Mob, TAKE_OVER_FACTOR};
+use super::{LATE, Mob, TAKE_OVER_FACTOR};
 
 /// A peer that was asked and sends nothing for this long is asked in vain. Longer than it takes to notice that a peer is
 /// gone ([`SILENCE_MAX`]): whoever is there and slow is worth waiting for, because what is on its way would be wasted.
@@ -192,7 +192,8 @@ impl Mob {
                 let ours = peer.window.time_to_receive(missing);
                 // Each time it has to be twice as much worth it, so that a piece does not wander about.
                 let before = self.moved.get(&piece).copied().unwrap_or(0).min(TAKE_OVERS_MAX);
-                let worth = theirs.0 > ours.times(TAKE_OVER_FACTOR << before).0 && (local || !source.local);
+                let late = if source.local { Duration::ZERO } else { LATE };
+                let worth = theirs.0 > (ours.times(TAKE_OVER_FACTOR << before) + late).0 && (local || !source.local);
                 worth.then_some((theirs, piece, open.parts[0].peer))
             })
             .max();

@@ -11,7 +11,7 @@ use crate::strategy::message::StrategyMessage;
 use crate::time::Duration;
 use crate::units::{LinkId, PieceIndex};
 
-use super::{Mob, TAKE_OVER_FACTOR, is_wan};
+use super::{LATE, Mob, TAKE_OVER_FACTOR, is_wan};
 
 /// A piece that has arrived and is not stored within this waits for a disk that stalls.
 const DISK_PATIENCE: Duration = Duration::from_millis(300);
@@ -26,8 +26,6 @@ const STEAL_AHEAD_RTTS: u64 = 4;
 const STEAL_AHEAD: Duration = Duration::from_millis(100);
 /// What was stolen, and is announced by nobody within this and a few round-trip times, may go on to somebody else.
 const STOLEN_IN_VAIN: Duration = Duration::from_millis(250);
-/// A requested piece changes hands only if that saves at least this.
-const LATE: Duration = Duration::from_millis(500);
 /// A peer that was asked and has sent nothing for this long may not send it soon.
 const SILENT: Duration = Duration::from_secs(1);
 /// Pieces asked of other clusters at a time by a stuck node.
