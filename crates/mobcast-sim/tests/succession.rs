@@ -6,7 +6,7 @@ mod support;
 use mobcast_proto::{BroadcastId, Duration, NodeId};
 use mobcast_sim::network::{NodeIndex, Stop};
 use mobcast_sim::world::World;
-use mobcast_topology::ClusterIndex;
+use mobcast_topology::{ClusterIndex, LinkRef};
 
 use support::{descriptor, group, pause, run_until, seconds};
 
@@ -152,6 +152,25 @@ fn an_object_of_one_frame_reaches_everyone_although_the_coordinator_dies_meanwhi
             (1..12).all(|i| world.machines[i].seen.released.contains_key(&id))
         });
         assert!((1..12).all(|i| world.machines[i].seen.complete.contains_key(&id)), "step {step}");
+    }
+}
+
+/// The link over which a cluster would hear that a broadcast is over stands still at that moment, and who says so goes at once: others
+/// who have heard it say it, too.
+#[test]
+fn a_release_comes_from_any_peer_while_the_way_down_the_tree_stands_still() {
+    for seed in 0..6 {
+        let mut world = group(&[2, 4, 4], seed);
+        let id = world.broadcast(NodeIndex(0), descriptor(5 * MB, 64 << 10), None);
+        run_until(&mut world, seconds(60.0), |world| world.machines.iter().all(|m| m.seen.complete.contains_key(&id)));
+        let way = LinkRef::Wan { from: ClusterIndex(0), to: ClusterIndex(1) };
+        world.network.set_rate(way, Some(0)).expect("the clusters are linked");
+        run_until(&mut world, seconds(61.0), |world| world.machines[0].seen.released.contains_key(&id));
+        pause(&mut world, Duration::from_millis(500));
+        world.stop_machine(NodeIndex(0), Stop::Reset);
+        world.stop_machine(NodeIndex(1), Stop::Reset);
+        let released = |world: &World, i: usize| world.machines[i].seen.released.contains_key(&id);
+        assert!((2..10).all(|i| released(&world, i)), "seed {seed}: some would wait for a minute");
     }
 }
 

@@ -369,6 +369,7 @@ impl Node {
                 let pending = Pending::VerifyAbort { broadcast, reason, frame, link };
                 self.verify_end(broadcast, SignatureDomain::Abort, body, signature, pending);
             }
+            Frame::Release { broadcast, signature } if self.is_released_already(broadcast, signature, link) => {}
             Frame::Release { broadcast, signature } => {
                 let body = broadcast_body(broadcast, "");
                 let pending = Pending::VerifyRelease { broadcast, frame, link };

@@ -150,11 +150,7 @@ impl Node {
     }
 
     pub(super) fn release_signed(&mut self, id: BroadcastId, signature: Signature) {
-        let frame = Frame::Release { broadcast: id, signature };
-        self.tree_links().into_iter().for_each(|link| self.send(link, frame.clone()));
-        if let Some(broadcast) = self.broadcasts.get_mut(&id) {
-            broadcast.release = Some(signature);
-        }
+        self.pass_release_on(id, signature, None);
         self.tell_released(id);
     }
 
@@ -165,20 +161,35 @@ impl Node {
         if self.is_coordinating() {
             return;
         }
-        let Some(broadcast) = self.broadcasts.get_mut(&id) else { return };
-        if let Frame::Release { signature, .. } = frame {
-            broadcast.release = Some(signature);
-        }
+        let Frame::Release { signature, .. } = frame else { return };
         let now = self.now;
-        if broadcast.release_passed_at.is_none_or(|at| now.since(at) >= RELEASE_INTERVAL) {
-            broadcast.release_passed_at = Some(now);
-            let links = self.child_links().into_iter().filter(|&link| link != from);
-            links.collect::<Vec<_>>().into_iter().for_each(|link| self.send(link, frame.clone()));
+        let passed_at = self.broadcasts.get(&id).and_then(|broadcast| broadcast.release_passed_at);
+        if passed_at.is_none_or(|at| now.since(at) >= RELEASE_INTERVAL) {
+            self.pass_release_on(id, signature, Some(from));
         }
         let done = |b: &Broadcast| b.reported || (b.phase == Phase::Complete && b.swarm().standing.node == id.root);
         if self.broadcasts.get(&id).is_some_and(done) {
             self.tell_released(id);
         }
+    }
+
+    /// Whether a release says nothing new: it comes from every peer, and counts again only from above.
+    pub(super) fn is_released_already(&self, id: BroadcastId, signature: Signature, from: LinkId) -> bool {
+        let told = self.broadcasts.get(&id).is_some_and(|b| b.released && b.release == Some(signature));
+        told && self.upward_link() != Some(from)
+    }
+
+    /// Passes a release on, to all peers when it is new: whoever hears it goes, and a child whose link stands still for a moment
+    /// (between clusters, mostly) would find nobody left to hear it from. Said again, it goes down the tree.
+    fn pass_release_on(&mut self, id: BroadcastId, signature: Signature, from: Option<LinkId>) {
+        let mut new = false;
+        if let Some(broadcast) = self.broadcasts.get_mut(&id) {
+            broadcast.release_passed_at = Some(self.now);
+            new = broadcast.release.replace(signature).is_none();
+        }
+        let links = if new { self.member_links() } else { self.child_links() };
+        let frame = Frame::Release { broadcast: id, signature };
+        links.into_iter().filter(|&link| Some(link) != from).for_each(|link| self.send(link, frame.clone()));
     }
 
     /// Tells the application, once: the release is said again for late members, and for those who may have missed it.
