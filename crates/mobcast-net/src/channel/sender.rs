@@ -16,14 +16,17 @@ use mobcast_proto::limits::{CHUNK_BYTES_MAX, FRAME_BYTES_MAX};
 use mobcast_proto::wire::payload::{PAYLOAD_HEADER_BYTES, PAYLOAD_TYPE, PayloadHeader};
 use rustix::net::SendFlags;
 use rustix::pipe::SpliceFlags;
+use socket2::SockRef;
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
+use tracing::debug;
 
 use super::record::{
     CONTENTS_BYTES_MAX, OVERHEAD_BYTES, RECORD_BYTES_FULL, RECORDS_PER_KEY_MAX, Sealer, content, contents_mut,
 };
 use super::rekey::{KEY_UPDATE_MESSAGE, Rekeying};
+use super::socket::set_unsent_max;
 use super::{ChannelError, Counters, WELCOME_TYPE};
 
 /// Frames are sealed up to this many bytes before they are written. With one more frame, or one chunk, it bounds the
@@ -85,6 +88,13 @@ impl Sender {
     /// Updates the key after this many records, at most 2^24 (which is also the default): for tests.
     pub fn set_records_per_key(&mut self, records: u64) {
         self.records_per_key = records.clamp(1, RECORDS_PER_KEY_MAX);
+    }
+
+    /// Bounds the bytes that the kernel takes beyond what it can send. They cannot be taken back any more.
+    pub fn set_unsent_max(&mut self, bytes: u32) {
+        if let Err(error) = set_unsent_max(&SockRef::from(self.stream.as_ref()), bytes) {
+            debug!(%error, "the kernel does not bound what it has not sent");
+        }
     }
 
     /// Sends control frames, packed into as few records and writes as they fit.

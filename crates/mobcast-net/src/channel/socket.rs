@@ -8,9 +8,8 @@ use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-/// Bytes that the kernel takes from us beyond what it can send: two chunks, so that a control frame waits for two
-/// chunks at most, and the next one is there when a segment leaves.
-const UNSENT_BYTES_MAX: u32 = 128 << 10;
+/// Bytes that the kernel takes from us beyond what it can send, before anything is known of the link.
+const UNSENT_BYTES_FIRST: u32 = 32 << 10;
 /// Connections that wait for being accepted; the kernel's own limit is usually 4,096.
 const BACKLOG: i32 = 1024;
 /// Silence after which the kernel asks for a sign of life, and the time between two such questions. The protocol's own
@@ -48,8 +47,16 @@ pub fn configure(stream: &TcpStream) -> io::Result<()> {
     let keepalive = TcpKeepalive::new().with_time(idle).with_interval(interval).with_retries(retries);
     socket.set_tcp_nodelay(true)?;
     socket.set_tcp_keepalive(&keepalive)?;
+    set_unsent_max(&socket, UNSENT_BYTES_FIRST)
+}
+
+/// Bounds what the kernel takes beyond what it can send (`TCP_NOTSENT_LOWAT`, Linux since 3.12). What it has taken cannot be taken
+/// back, and control frames wait behind it.
+pub(super) fn set_unsent_max(socket: &SockRef<'_>, bytes: u32) -> io::Result<()> {
     #[cfg(target_os = "linux")]
-    socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
+    socket.set_tcp_notsent_lowat(bytes)?;
+    #[cfg(not(target_os = "linux"))]
+    let _ = (socket, bytes);
     Ok(())
 }
 

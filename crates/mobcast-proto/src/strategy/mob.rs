@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::content::have::{HaveSet, RUNS_PER_FRAME, Run, runs_of};
+use crate::content::have::{HaveSet, RUNS_PER_FRAME, Run};
 use crate::content::slots::{SlotSet, slot_of};
 use crate::fetch::open::OpenPiece;
 use crate::fetch::swarm::Swarm;
@@ -68,6 +68,9 @@ pub struct Mob {
     /// Pieces of its slots that a local peer imports: it was given them, or had asked for them before the share changed
     /// hands.
     given: BTreeMap<PieceIndex, LinkId>,
+    /// The slots that were this node's last, and when they became others while the broadcast went on.
+    slots: SlotSet,
+    slots_changed_at: Option<Time>,
     /// Until when a newcomer leaves its share alone, and the local peers that have said what they are importing of it.
     newcomer: Option<(Time, BTreeSet<LinkId>)>,
     /// What peers in other clusters want to hear of.
@@ -196,6 +199,7 @@ impl Strategy for Mob {
 impl Mob {
     fn start(&mut self, swarm: &mut Swarm) {
         self.last_news = swarm.now();
+        self.slots = swarm.standing.slots.clone();
         if swarm.standing.cluster_size > 1 && !swarm.in_root_cluster() {
             let until = swarm.now() + NEWCOMER_PATIENCE;
             self.newcomer = Some((until, BTreeSet::new()));
@@ -343,6 +347,10 @@ impl Mob {
     }
 
     fn assignment_changed(&mut self, swarm: &mut Swarm) {
+        if self.slots != swarm.standing.slots {
+            self.slots = swarm.standing.slots.clone();
+            self.slots_changed_at = Some(swarm.now());
+        }
         // What it has asked for stays its own to import, also if the first attempt fails.
         let wan = |open: &OpenPiece| open.parts.iter().any(|part| is_wan(swarm, part.peer));
         let asked: Vec<PieceIndex> = swarm.open().filter(|(_, open)| wan(open)).map(|(piece, _)| piece).collect();
@@ -420,18 +428,24 @@ impl Mob {
         }
     }
 
-    /// Tells a local peer what this node is importing, so that nobody who has these pieces in its share does too.
+    /// Tells a local peer what this node is importing, or is to although it is not in its slots, so that nobody who has these pieces
+    /// in its share does too.
     fn tell_importing(&self, swarm: &mut Swarm, peer: LinkId) {
         if swarm.in_root_cluster() {
             return;
         }
         let wan = |open: &OpenPiece| open.parts.iter().any(|part| is_wan(swarm, part.peer));
-        let pieces = runs_of(swarm.open().filter(|(_, open)| wan(open)).map(|(piece, _)| piece));
+        let mut pieces = self.stolen.clone();
+        for (piece, _) in swarm.open().filter(|(_, open)| wan(open)) {
+            pieces.insert(piece);
+        }
+        let mut pieces = pieces.runs();
+        pieces.truncate(RUNS_PER_FRAME);
         swarm.tell(peer, StrategyMessage::Importing { pieces });
     }
 
-    /// A local peer is importing pieces. If this node is importing one of them too, the one with the lower identity
-    /// goes on.
+    /// A local peer is importing pieces. If this node is importing one of them too, or has stolen it, the one with the lower
+    /// identity goes on.
     fn peer_imports(&mut self, swarm: &mut Swarm, peer: LinkId, pieces: &[Run]) {
         let Some(node) = swarm.peer(peer).map(|p| p.node) else { return };
         let known = swarm.known();
@@ -442,6 +456,8 @@ impl Mob {
                     continue;
                 }
                 parts.iter().for_each(|part| swarm.cancel(part.peer, piece));
+            } else if self.stolen.contains(piece) && swarm.standing.node < node {
+                continue;
             }
             self.todo.remove(piece);
             self.stolen.remove(piece);

@@ -41,6 +41,8 @@ pub struct Writer {
     spans: SpanQueue,
     sending: Option<Sending>,
     pacer: Pacer,
+    /// Bytes that the kernel takes beyond what it can send, once that follows the link's rate.
+    unsent_max: u32,
 }
 
 /// A span that is being sent.
@@ -68,7 +70,7 @@ impl Writer {
         // Under a limit, what is taken out of it must be sent.
         let reads = !plain && shared.limit.is_none();
         let spans = SpanQueue::new(Arc::clone(&shared.spans), plain, reads);
-        Writer { link, sender, queue, shared, plain, spans, sending: None, pacer: Pacer::default() }
+        Writer { link, sender, queue, shared, plain, spans, sending: None, pacer: Pacer::default(), unsent_max: 0 }
     }
 
     /// Writes until the link is closed from this side, or fails.
@@ -119,6 +121,15 @@ impl Writer {
         }
     }
 
+    /// Has the kernel hold as much as suits the rate of the link, when that has changed by half or more.
+    fn bound_unsent(&mut self) {
+        let bytes = self.pacer.unsent_bytes();
+        if bytes >= self.unsent_max.saturating_mul(2) || bytes <= self.unsent_max / 2 {
+            self.sender.set_unsent_max(bytes);
+            self.unsent_max = bytes;
+        }
+    }
+
     async fn send_chunk(&mut self, mut sending: Sending) -> Result<(), LinkEnd> {
         let rest = sending.range.len() - sending.sent;
         let (at, bytes) = match sending.permitted.take() {
@@ -150,6 +161,7 @@ impl Writer {
         }
         trace!(link = %self.link, %broadcast, %piece, start, bytes, "sent");
         self.pacer.sent(bytes, now.elapsed());
+        self.bound_unsent();
         sending.part.note_sent(bytes);
         sending.sent += bytes;
         if sending.sent < sending.range.len() {

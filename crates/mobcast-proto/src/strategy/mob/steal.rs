@@ -26,6 +26,8 @@ const STEAL_AHEAD_RTTS: u64 = 4;
 const STEAL_AHEAD: Duration = Duration::from_millis(100);
 /// What was stolen, and is announced by nobody within this and a few round-trip times, may go on to somebody else.
 const STOLEN_IN_VAIN: Duration = Duration::from_millis(250);
+/// So long after its slots have changed, a node neither steals nor gives.
+const SETTLED_AFTER: Duration = Duration::from_secs(1);
 /// A peer that was asked and has sent nothing for this long may not send it soon.
 const SILENT: Duration = Duration::from_secs(1);
 /// Pieces asked of other clusters at a time by a stuck node.
@@ -64,7 +66,7 @@ impl Mob {
 
     /// Asks the local peer that would need longest for some of its work: as much as the idle links can ask for at once.
     pub(super) fn steal(&mut self, swarm: &mut Swarm) {
-        if self.theft.is_under_way() || self.disk_stalls || swarm.in_root_cluster() {
+        if self.theft.is_under_way() || self.disk_stalls || swarm.in_root_cluster() || self.is_unsettled(swarm) {
             return;
         }
         let time_left =
@@ -90,6 +92,11 @@ impl Mob {
         swarm.tell(victim, StrategyMessage::Steal { rate_bytes_per_s, pieces_max });
     }
 
+    /// Whether shares are still being dealt: what changes hands beside that is imported by its new owner and by its thief.
+    fn is_unsettled(&self, swarm: &Swarm) -> bool {
+        self.slots_changed_at.is_some_and(|at| swarm.now().since(at) < SETTLED_AFTER)
+    }
+
     /// Whether there has been time enough for peers in other clusters to announce what was stolen last.
     fn may_pass_stolen_on(&self, swarm: &Swarm) -> bool {
         let rtt = swarm.peers().filter(|(_, p)| !p.local).map(|(_, p)| p.window.rtt_min()).max().unwrap_or_default();
@@ -106,6 +113,11 @@ impl Mob {
     /// stays where it is, or it would wander about and never be asked for; unless it cannot be had here, or this node imports nothing
     /// while its disk stalls.
     pub(super) fn give(&mut self, swarm: &mut Swarm, thief: LinkId, thief_rate: u64, pieces_max: u32) {
+        // The thief asks again when it hears of the backlog again.
+        self.backlog_told = None;
+        if self.is_unsettled(swarm) {
+            return swarm.tell(thief, StrategyMessage::Grant { pieces: Vec::new() });
+        }
         let own_rate = Mob::import_rate(swarm).max(1);
         let in_vain = self.may_pass_stolen_on(swarm);
         let may_go = |&piece: &PieceIndex| {
@@ -139,7 +151,6 @@ impl Mob {
         }
         own.sort_unstable();
         swarm.tell(thief, StrategyMessage::Grant { pieces: runs_of(own) });
-        self.backlog_told = None;
     }
 
     /// What the cluster would have if this node's disk did not stall, and nobody else imports.
