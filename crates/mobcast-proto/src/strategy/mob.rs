@@ -27,11 +27,14 @@ use crate::units::{ClusterId, LinkId, PieceIndex};
 
 use choking::Choking;
 use leaving::Leaving;
+use resting::Resting;
 use root_shares::{OwnRootShare, RootShares};
 
 mod asking;
 mod choking;
+mod importing;
 mod leaving;
+mod resting;
 mod root_shares;
 mod steal;
 
@@ -94,6 +97,7 @@ pub struct Mob {
     last_news: Time,
     /// Whether what has arrived waits for the disk: then others should import what comes next.
     disk_stalls: bool,
+    resting: Resting,
     /// How often pieces that are open have changed their source: each time wastes what is on its way.
     moved: BTreeMap<PieceIndex, u32>,
     /// What has left the root's cluster.
@@ -226,6 +230,7 @@ impl Mob {
         self.interests.remove(&peer);
         self.backlogs.remove(&peer);
         self.choking.forget(peer);
+        self.resting.forget(peer);
         self.mute.remove(&peer);
         self.theft.forget(peer);
         self.root_share = self.root_share.take().filter(|share| share.root != peer);
@@ -428,52 +433,6 @@ impl Mob {
         }
     }
 
-    /// Tells a local peer what this node is importing, or is to although it is not in its slots, so that nobody who has these pieces
-    /// in its share does too.
-    fn tell_importing(&self, swarm: &mut Swarm, peer: LinkId) {
-        if swarm.in_root_cluster() {
-            return;
-        }
-        let wan = |open: &OpenPiece| open.parts.iter().any(|part| is_wan(swarm, part.peer));
-        let mut pieces = self.stolen.clone();
-        for (piece, _) in swarm.open().filter(|(_, open)| wan(open)) {
-            pieces.insert(piece);
-        }
-        let mut pieces = pieces.runs();
-        pieces.truncate(RUNS_PER_FRAME);
-        swarm.tell(peer, StrategyMessage::Importing { pieces });
-    }
-
-    /// A local peer is importing pieces. If this node is importing one of them too, or has stolen it, the one with the lower
-    /// identity goes on.
-    fn peer_imports(&mut self, swarm: &mut Swarm, peer: LinkId, pieces: &[Run]) {
-        let Some(node) = swarm.peer(peer).map(|p| p.node) else { return };
-        let known = swarm.known();
-        for piece in pieces.iter().flat_map(|run| run.pieces()).filter(|piece| piece.0 < known) {
-            let asked = swarm.open_piece(piece).map(|open| (open.is_empty(), open.parts.clone()));
-            if let Some((untouched, parts)) = asked {
-                if !untouched || swarm.standing.node < node {
-                    continue;
-                }
-                parts.iter().for_each(|part| swarm.cancel(part.peer, piece));
-            } else if self.stolen.contains(piece) && swarm.standing.node < node {
-                continue;
-            }
-            self.todo.remove(piece);
-            self.stolen.remove(piece);
-            self.given.insert(piece, peer);
-        }
-        let locals = swarm.peers().filter(|(_, p)| p.local).count();
-        let heard = self.newcomer.as_mut().map(|(_, heard)| {
-            heard.insert(peer);
-            heard.len()
-        });
-        if heard.is_some_and(|heard| heard >= locals) {
-            self.newcomer = None;
-            self.fill_all(swarm);
-        }
-    }
-
     fn tell_interests(&self, swarm: &mut Swarm) {
         for link in swarm.links() {
             if is_wan(swarm, link) {
@@ -523,7 +482,7 @@ mod tests {
     use crate::units::{BroadcastId, NodeId};
 
     /// A node of cluster 1 with a local peer (link 1), in a broadcast whose root is in cluster 0.
-    fn swarm() -> Swarm {
+    pub(super) fn swarm() -> Swarm {
         let mut swarm = Swarm::new(BroadcastId::default(), 16 << 10, 0, None, 1);
         swarm.standing.node = NodeId(5);
         swarm.standing.cluster = ClusterId(1);

@@ -49,7 +49,7 @@ impl Mob {
     /// Asks a peer for pieces until its window is full.
     pub(super) fn fill(&mut self, swarm: &mut Swarm, link: LinkId) {
         let local = swarm.peer(link).is_some_and(|p| p.local);
-        if !local && self.is_spared(swarm, link) {
+        if !local && (self.is_spared(swarm, link) || self.rests(swarm, link)) {
             return;
         }
         while swarm.has_room(link) {
@@ -65,7 +65,18 @@ impl Mob {
             if !swarm.request(link, piece) {
                 return;
             }
+            if !local {
+                self.resting.asked(link, swarm.now());
+            }
         }
+    }
+
+    /// Whether a link to another cluster is left to others for a while.
+    fn rests(&mut self, swarm: &Swarm, link: LinkId) -> bool {
+        if swarm.peer(link).is_some_and(|peer| peer.window.outstanding() == 0) {
+            self.resting.served(link, swarm.now(), swarm.piece_size(), Mob::import_rate(swarm));
+        }
+        self.resting.rests(link, swarm.now())
     }
 
     pub(super) fn pick_global(&self, swarm: &mut Swarm, link: LinkId) -> Option<PieceIndex> {

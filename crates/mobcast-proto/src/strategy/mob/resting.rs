@@ -1,0 +1,104 @@
+//! Thin links to other clusters are left to few. Where many nodes share one, each gets little of it, and what goes over it, control frames
+//! too, is stuck behind the others': connections with a packet or two each lose so many that some are silent for longer than a
+//! lost peer. Whoever has waited long for what it asked for, and gets far more from elsewhere, rests.
+
+use std::collections::BTreeMap;
+
+use crate::time::{Duration, Time, rate_bytes_per_s};
+use crate::units::LinkId;
+
+/// A link that takes so long for a piece…
+const THIN: Duration = Duration::from_secs(3);
+/// …and brings less than such a part of what the node imports, is thin.
+const THIN_PART: u64 = 8;
+/// It rests so many times as long, and not longer than this.
+const REST: u64 = 3;
+const REST_MAX: Duration = Duration::from_secs(10);
+
+/// What a node knows of each of its links to other clusters.
+#[derive(Debug, Default)]
+pub(super) struct Resting {
+    links: BTreeMap<LinkId, State>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    AskedAt(Time),
+    RestsUntil(Time),
+}
+
+impl Resting {
+    /// A link was asked for a piece.
+    pub(super) fn asked(&mut self, link: LinkId, now: Time) {
+        self.links.insert(link, State::AskedAt(now));
+    }
+
+    /// A link that was asked has brought everything, at the latest now: it may have to rest. `import_rate` is what all links bring, bytes
+    /// per second.
+    pub(super) fn served(&mut self, link: LinkId, now: Time, piece_size: u32, import_rate: u64) {
+        let Some(&State::AskedAt(at)) = self.links.get(&link) else { return };
+        self.links.remove(&link);
+        let took = now.since(at);
+        let rate = rate_bytes_per_s(u64::from(piece_size), took);
+        if took >= THIN && import_rate >= rate.saturating_mul(THIN_PART) {
+            self.links.insert(link, State::RestsUntil(now + took.times(REST).min(REST_MAX)));
+        }
+    }
+
+    /// Whether a link is left to others.
+    pub(super) fn rests(&self, link: LinkId, now: Time) -> bool {
+        matches!(self.links.get(&link), Some(&State::RestsUntil(until)) if now < until)
+    }
+
+    /// A link is gone.
+    pub(super) fn forget(&mut self, link: LinkId) {
+        self.links.remove(&link);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINK: LinkId = LinkId(1);
+    const PIECE: u32 = 32 << 10;
+
+    fn after(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    fn served(after_s: u64, import_rate: u64) -> Resting {
+        let mut resting = Resting::default();
+        resting.asked(LINK, Time::ZERO);
+        assert!(!resting.rests(LINK, after(after_s)), "it has not been served");
+        resting.served(LINK, after(after_s), PIECE, import_rate);
+        resting
+    }
+
+    #[test]
+    fn a_thin_link_rests_three_times_as_long_as_it_took_and_ten_seconds_at_most() {
+        let mut resting = served(3, 100_000);
+        assert!(resting.rests(LINK, after(11)) && !resting.rests(LINK, after(12)));
+        resting.asked(LINK, after(12));
+        assert!(!resting.rests(LINK, after(12)));
+        assert!(served(8, 100_000).rests(LINK, after(17)) && !served(8, 100_000).rests(LINK, after(18)));
+    }
+
+    #[test]
+    fn a_link_that_brings_a_piece_soon_or_much_of_all_does_not_rest() {
+        assert!(!served(2, 100_000).rests(LINK, after(2)));
+        let rate = u64::from(PIECE) / 4;
+        assert!(served(4, 8 * rate).rests(LINK, after(4)));
+        assert!(!served(4, 8 * rate - 1).rests(LINK, after(4)), "others bring hardly more");
+    }
+
+    #[test]
+    fn what_was_not_asked_or_is_gone_does_not_rest() {
+        let mut resting = Resting::default();
+        resting.served(LINK, after(9), PIECE, u64::MAX);
+        assert!(!resting.rests(LINK, after(9)));
+        let mut resting = served(4, u64::MAX);
+        resting.forget(LINK);
+        assert!(!resting.rests(LINK, after(4)));
+    }
+}
