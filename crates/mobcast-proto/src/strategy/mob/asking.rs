@@ -73,8 +73,9 @@ impl Mob {
 
     /// Whether a link to another cluster is left to others for a while.
     fn rests(&mut self, swarm: &Swarm, link: LinkId) -> bool {
-        if swarm.peer(link).is_some_and(|peer| peer.window.outstanding() == 0) {
-            self.resting.served(link, swarm.now(), swarm.piece_size(), Mob::import_rate(swarm));
+        if let Some(window) = swarm.peer(link).map(|peer| &peer.window).filter(|window| window.outstanding() == 0) {
+            let rate = window.rate_bytes_per_s();
+            self.resting.served(link, swarm.now(), rate, Mob::import_rate(swarm) - rate);
         }
         self.resting.rests(link, swarm.now())
     }

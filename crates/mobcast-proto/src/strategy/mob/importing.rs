@@ -83,7 +83,7 @@ mod tests {
             Output::Send { frame: Frame::Strategy { message, .. }, .. } => Some(message),
             _ => None,
         };
-        swarm.take_outputs().into_iter().filter_map(message).collect()
+        swarm.take_outputs().filter_map(message).collect()
     }
 
     #[test]

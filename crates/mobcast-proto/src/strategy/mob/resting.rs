@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::time::{Duration, Time, rate_bytes_per_s};
+use crate::time::{Duration, Time};
 use crate::units::LinkId;
 
 /// A link that takes so long for a piece…
 const THIN: Duration = Duration::from_secs(3);
-/// …and brings less than such a part of what the node imports, is thin.
+/// …and brings less than such a part of what the node's other links bring, is thin.
 const THIN_PART: u64 = 8;
 /// It rests so many times as long, and not longer than this.
 const REST: u64 = 3;
@@ -33,14 +33,13 @@ impl Resting {
         self.links.insert(link, State::AskedAt(now));
     }
 
-    /// A link that was asked has brought everything, at the latest now: it may have to rest. `import_rate` is what all links bring, bytes
-    /// per second.
-    pub(super) fn served(&mut self, link: LinkId, now: Time, piece_size: u32, import_rate: u64) {
+    /// A link that was asked has brought everything, at the latest now: it may have to rest. It brings `rate` bytes per second, and all
+    /// other links together `others`.
+    pub(super) fn served(&mut self, link: LinkId, now: Time, rate: u64, others: u64) {
         let Some(&State::AskedAt(at)) = self.links.get(&link) else { return };
         self.links.remove(&link);
         let took = now.since(at);
-        let rate = rate_bytes_per_s(u64::from(piece_size), took);
-        if took >= THIN && import_rate >= rate.saturating_mul(THIN_PART) {
+        if took >= THIN && others >= rate.saturating_mul(THIN_PART) {
             self.links.insert(link, State::RestsUntil(now + took.times(REST).min(REST_MAX)));
         }
     }
@@ -61,17 +60,17 @@ mod tests {
     use super::*;
 
     const LINK: LinkId = LinkId(1);
-    const PIECE: u32 = 32 << 10;
+    const RATE: u64 = 10_000;
 
     fn after(seconds: u64) -> Time {
         Time::ZERO + Duration::from_secs(seconds)
     }
 
-    fn served(after_s: u64, import_rate: u64) -> Resting {
+    fn served(after_s: u64, others: u64) -> Resting {
         let mut resting = Resting::default();
         resting.asked(LINK, Time::ZERO);
         assert!(!resting.rests(LINK, after(after_s)), "it has not been served");
-        resting.served(LINK, after(after_s), PIECE, import_rate);
+        resting.served(LINK, after(after_s), RATE, others);
         resting
     }
 
@@ -87,15 +86,14 @@ mod tests {
     #[test]
     fn a_link_that_brings_a_piece_soon_or_much_of_all_does_not_rest() {
         assert!(!served(2, 100_000).rests(LINK, after(2)));
-        let rate = u64::from(PIECE) / 4;
-        assert!(served(4, 8 * rate).rests(LINK, after(4)));
-        assert!(!served(4, 8 * rate - 1).rests(LINK, after(4)), "others bring hardly more");
+        assert!(served(4, 8 * RATE).rests(LINK, after(4)));
+        assert!(!served(4, 8 * RATE - 1).rests(LINK, after(4)), "others bring hardly more");
     }
 
     #[test]
     fn what_was_not_asked_or_is_gone_does_not_rest() {
         let mut resting = Resting::default();
-        resting.served(LINK, after(9), PIECE, u64::MAX);
+        resting.served(LINK, after(9), RATE, u64::MAX);
         assert!(!resting.rests(LINK, after(9)));
         let mut resting = served(4, u64::MAX);
         resting.forget(LINK);
