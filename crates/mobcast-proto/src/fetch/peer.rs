@@ -13,8 +13,11 @@ use crate::units::{ClusterId, LinkId, NodeId, PieceIndex};
 
 /// A few have-messages wait this long for company: a frame costs both ends more than the pieces in it…
 const HAVE_PATIENCE: Duration = HAVE_INTERVAL.times(3);
-/// …and at least this long for each peer that is told: a node does not send more than 100 such frames a second…
-const HAVE_PATIENCE_PER_PEER: Duration = Duration::from_millis(10);
+/// …and at least this long times the square of the peers that are told: members of a cluster that are all linked send less than 1,700
+/// such frames a second together, however many they are…
+const HAVE_PATIENCE_PER_PAIR: Duration = Duration::from_micros(600);
+/// …and no longer than this…
+const HAVE_PATIENCE_MAX: Duration = Duration::from_millis(300);
 /// …while pieces are no larger than this. What a larger one takes of both ends is that much more than what a frame does.
 const HAVE_PIECE: u32 = 128 << 10;
 /// As many as this have company enough, and go after [`HAVE_INTERVAL`].
@@ -103,7 +106,8 @@ impl SwarmPeer {
 
     /// When to tell this peer what is new.
     pub(super) fn flush_due(&self, now: Time, audience: Audience) -> Time {
-        let small = HAVE_PATIENCE.max(HAVE_PATIENCE_PER_PEER.times(audience.peers as u64));
+        let pairs = (audience.peers as u64).pow(2);
+        let small = HAVE_PATIENCE.max(HAVE_PATIENCE_PER_PAIR.times(pairs).min(HAVE_PATIENCE_MAX));
         let large = u64::from(audience.piece_size / HAVE_PIECE).max(1);
         let patience = if audience.last { HAVE_INTERVAL } else { Duration(small.0 / large).max(HAVE_INTERVAL) };
         let company = (self.announced.count() as usize / HAVE_COMPANY_PART).clamp(1, HAVE_COMPANY);
@@ -130,7 +134,7 @@ mod tests {
     #[test]
     fn pieces_wait_for_company_by_what_the_peer_was_told_before() {
         let audience = Audience { peers: 15, piece_size: 32 << 10, last: false };
-        let patience = HAVE_PATIENCE_PER_PEER.times(15);
+        let patience = HAVE_PATIENCE_PER_PAIR.times(15 * 15);
         for (told, news, interval) in [
             (0, 1, HAVE_INTERVAL),
             (15, 1, HAVE_INTERVAL),
