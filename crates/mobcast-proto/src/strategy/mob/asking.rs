@@ -71,13 +71,14 @@ impl Mob {
         }
     }
 
-    /// Whether a link to another cluster is left to others for a while.
+    /// Whether a link to another cluster is left to others for a while. Not while all the others are idle: what is left may be had there alone.
     fn rests(&mut self, swarm: &Swarm, link: LinkId) -> bool {
         if let Some(window) = swarm.peer(link).map(|peer| &peer.window).filter(|window| window.outstanding() == 0) {
             let rate = window.rate_bytes_per_s();
             self.resting.served(link, swarm.now(), rate, Mob::import_rate(swarm) - rate);
         }
-        self.resting.rests(link, swarm.now())
+        let busy = |(other, peer): (LinkId, &SwarmPeer)| other != link && !peer.local && peer.window.outstanding() > 0;
+        self.resting.rests(link, swarm.now()) && swarm.peers().any(busy)
     }
 
     pub(super) fn pick_global(&self, swarm: &mut Swarm, link: LinkId) -> Option<PieceIndex> {
@@ -222,4 +223,36 @@ impl Mob {
 /// Peers in other clusters and local ones that have a piece.
 fn swarm_copies(swarm: &Swarm, piece: PieceIndex) -> u64 {
     swarm.peers().filter(|(_, p)| p.have.contains(piece)).count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::content::have::Run;
+    use crate::strategy::mob::tests::swarm;
+    use crate::units::{ClusterId, NodeId};
+
+    use super::*;
+
+    #[test]
+    fn a_thin_link_rests_only_while_another_one_is_busy() {
+        let (thin, other) = (LinkId(2), LinkId(3));
+        for busy in [false, true] {
+            let (mut mob, mut swarm) = (Mob::default(), swarm());
+            swarm.set_paused(false);
+            for (link, first) in [(thin, 0), (other, 4)] {
+                swarm.add_peer(link, NodeId(link.0 + 10), ClusterId(link.0));
+                swarm.add_have(link, 1, &[Run { first: PieceIndex(first), count: 4 }]);
+            }
+            (0..8).for_each(|piece| mob.consider(&swarm, PieceIndex(piece)));
+            mob.resting.asked(thin, swarm.now());
+            swarm.set_now(swarm.now() + Duration::from_secs(5));
+            mob.resting.served(thin, swarm.now(), 1_000, 100_000);
+            if busy {
+                mob.fill(&mut swarm, other);
+            }
+            mob.fill(&mut swarm, thin);
+            let asked = swarm.peer(thin).is_some_and(|peer| peer.window.outstanding() > 0);
+            assert_eq!(asked, !busy, "what is left may be had there alone");
+        }
+    }
 }
