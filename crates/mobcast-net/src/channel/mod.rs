@@ -22,16 +22,12 @@
 //! | `record` | sealing and opening records; nonces, types, padding |
 //! | `rekey` | the next keys, for both directions |
 //! | [`Sender`], [`Receiver`] | the two halves, for two tasks; they share counters and, when keys change, the key schedule |
-//! | `inflow` | reading from the socket, not woken for less than can be opened |
 //! | `pacing` | has the kernel spread what goes far over the round trip |
 //! | [`socket`] | settings of TCP, listening, measuring a round trip |
 
 mod counters;
 mod error;
 mod handshake;
-mod inflow;
-#[cfg(target_os = "linux")]
-mod option;
 #[cfg(target_os = "linux")]
 mod pacing;
 mod receiver;

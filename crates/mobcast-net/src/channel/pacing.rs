@@ -5,13 +5,11 @@
 //! discipline where that is `fq`), and does so when a socket has a limit to its rate. The limit given here is none.
 
 use std::io;
-use std::mem::size_of_val;
+use std::mem::{size_of, size_of_val};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-use libc::{IPPROTO_TCP, SO_MAX_PACING_RATE, SOL_SOCKET, TCP_INFO, c_void, getsockopt, socklen_t};
-
-use super::option;
+use libc::{IPPROTO_TCP, SO_MAX_PACING_RATE, SOL_SOCKET, TCP_INFO, c_void, getsockopt, setsockopt, socklen_t};
 
 /// Round trips from which on a socket is paced. Nearer ones have short queues, and a timer for each packet costs more there.
 const FAR: Duration = Duration::from_millis(2);
@@ -45,7 +43,17 @@ fn round_trip(socket: impl AsFd) -> io::Result<Option<Duration>> {
 }
 
 fn set_max_pacing_rate(socket: impl AsFd, bytes_per_s: u64) -> io::Result<()> {
-    option::set(socket, SOL_SOCKET, SO_MAX_PACING_RATE, bytes_per_s)
+    // SAFETY: the kernel reads as many bytes as `bytes_per_s` has, and keeps no reference to them; the descriptor is borrowed, so it is open.
+    let result = unsafe {
+        setsockopt(
+            socket.as_fd().as_raw_fd(),
+            SOL_SOCKET,
+            SO_MAX_PACING_RATE,
+            (&raw const bytes_per_s).cast::<c_void>(),
+            size_of::<u64>() as socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

@@ -11,16 +11,16 @@
 //! sealed payload to its caller: then the channel is of no more use.
 
 use std::fmt;
-use std::io::IoSliceMut;
+use std::io::{self, IoSliceMut};
 use std::ops::Range;
 use std::sync::Arc;
 
 use mobcast_proto::limits::FRAME_BYTES_MAX;
 use mobcast_proto::wire::payload::{PAYLOAD_HEADER_BYTES, PAYLOAD_TYPE, PayloadHeader};
 use rustls::AlertDescription;
+use tokio::io::AsyncReadExt;
 use tokio::net::tcp::OwnedReadHalf;
 
-use super::inflow::Inflow;
 use super::record::{CIPHERTEXT_BYTES_MAX, HEADER_BYTES, OVERHEAD_BYTES, Opener, content, record_bytes};
 use super::rekey::Rekeying;
 use super::{ChannelError, Counters, LENGTH_BYTES};
@@ -35,9 +35,6 @@ const _: () = assert!(LENGTH_BYTES + FRAME_BYTES_MAX + 2 * RECORD_BYTES_MAX <= B
 /// header's record and some small frames.
 const LOOK_AHEAD_BYTES: usize = 512;
 const _: () = assert!(LENGTH_BYTES + PAYLOAD_HEADER_BYTES + OVERHEAD_BYTES <= LOOK_AHEAD_BYTES);
-
-/// A chunk in the clear is waited for in parts of this, as a sealed one is in records.
-const PLAIN_BYTES_ENOUGH: usize = 16 << 10;
 
 /// Sealed chunks that are shorter are opened in the buffer.
 const IN_PLACE_BYTES_MIN: usize = 4 * RECORD_BYTES_MAX;
@@ -68,7 +65,7 @@ struct Chunk {
 
 /// The receiving half of a channel.
 pub struct Receiver {
-    inflow: Inflow,
+    stream: OwnedReadHalf,
     opener: Opener,
     rekeying: Arc<Rekeying>,
     counters: Arc<Counters>,
@@ -99,7 +96,7 @@ impl Receiver {
         let mut buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
         buffer[..read.len()].copy_from_slice(read);
         Receiver {
-            inflow: Inflow::new(stream),
+            stream,
             opener,
             rekeying,
             counters,
@@ -254,9 +251,10 @@ impl Receiver {
     /// Opens the next record, or reads more of it.
     async fn advance(&mut self) -> Result<(), ChannelError> {
         let raw = &self.buffer[self.raw.clone()];
-        match whole_record(raw)? {
-            Some((header, bytes)) => self.open(header, bytes),
-            None => self.fill(record_wants(raw)?).await,
+        match (raw.first_chunk::<HEADER_BYTES>(), whole_record(raw)?) {
+            (_, Some((header, bytes))) => self.open(header, bytes),
+            (Some(&header), None) => self.fill(record_bytes(header)?).await,
+            (None, None) => self.fill(HEADER_BYTES).await,
         }
     }
 
@@ -281,7 +279,7 @@ impl Receiver {
         self.make_room(wanted);
         let ahead = if self.flow { wanted.max(LOOK_AHEAD_BYTES) } else { BUFFER_BYTES };
         let end = BUFFER_BYTES.min(self.raw.start + ahead);
-        let bytes = self.inflow.read(&mut self.buffer[self.raw.end..end], wanted - self.raw.len()).await?;
+        let bytes = self.stream.read(&mut self.buffer[self.raw.end..end]).await?;
         self.received(bytes)?;
         self.raw.end += bytes;
         Ok(())
@@ -308,13 +306,19 @@ impl Receiver {
         (self.opened, self.raw) = (0..0, 0..0);
         let whole_rest = into.len() == self.chunk.left;
         let ahead = if whole_rest { LOOK_AHEAD_BYTES } else { 0 };
-        let enough = into.len().min(PLAIN_BYTES_ENOUGH);
-        let mut slices = [IoSliceMut::new(into), IoSliceMut::new(&mut self.buffer[..ahead])];
-        let bytes = self.inflow.read_vectored(&mut slices, enough).await?;
-        self.received(bytes)?;
-        let direct = bytes.min(into.len());
-        self.raw.end = bytes - direct;
-        Ok(direct)
+        loop {
+            let mut slices = [IoSliceMut::new(into), IoSliceMut::new(&mut self.buffer[..ahead])];
+            match self.stream.try_read_vectored(&mut slices) {
+                Ok(bytes) => {
+                    self.received(bytes)?;
+                    let direct = bytes.min(into.len());
+                    self.raw.end = bytes - direct;
+                    return Ok(direct);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.stream.readable().await?,
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Reads records of a sealed chunk to the caller and opens them there. Returns how much of `into` then holds contents;
@@ -346,8 +350,7 @@ impl Receiver {
             if end == into.len() {
                 break;
             }
-            let enough = (at + record_wants(&into[at..end])?).min(into.len()) - end;
-            let bytes = self.inflow.read(&mut into[end..], enough).await?;
+            let bytes = self.stream.read(&mut into[end..]).await?;
             self.received(bytes)?;
             end += bytes;
         }
@@ -383,11 +386,6 @@ fn whole_record(raw: &[u8]) -> Result<Option<([u8; HEADER_BYTES], usize)>, Chann
     let Some(&header) = raw.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
     let bytes = record_bytes(header)?;
     Ok((bytes <= raw.len()).then_some((header, bytes)))
-}
-
-/// Bytes of the record at the front of `raw`; as long as its header is not there, of that.
-fn record_wants(raw: &[u8]) -> Result<usize, ChannelError> {
-    raw.first_chunk::<HEADER_BYTES>().map_or(Ok(HEADER_BYTES), |&header| record_bytes(header))
 }
 
 /// Whether an alert is the notice of a clean end; any other one is an error.
