@@ -22,7 +22,7 @@ pub const FRAME_BYTES_MAX: usize = 68 << 10;
 /// calls) then is a few microseconds in a hundred. On a slow link it is less: [`CHUNK_TIME`].
 pub const CHUNK_BYTES_MAX: u32 = 256 << 10;
 /// Smallest chunk of payload, bytes, so that headers stay below one percent on the slowest links.
-pub const CHUNK_BYTES_MIN: u32 = 4 << 10;
+pub const CHUNK_BYTES_MIN: u32 = 8 << 10;
 /// A chunk takes its link no longer than this, so that a control frame never waits behind a piece.
 pub const CHUNK_TIME: Duration = Duration::from_millis(50);
 

@@ -40,6 +40,7 @@ impl Limit {
     }
 }
 
+const PAGE_BYTES: u32 = 4 << 10;
 /// Before anything is known of a link, its chunks have this size.
 const CHUNK_BYTES_FIRST: u32 = 16 << 10;
 /// More than this lies idle in the kernel on the fastest links, too.
@@ -58,18 +59,18 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// Bytes of the next chunk: 50 ms of the link's rate, from 4 to 256 KiB.
+    /// Bytes of the next chunk: 50 ms of the link's rate, from 8 to 256 KiB.
     pub fn chunk_bytes(&self) -> u32 {
         let Some(rate) = self.rate_bytes_per_s else { return CHUNK_BYTES_FIRST };
         let bytes = CHUNK_TIME.bytes_at(rate).clamp(u64::from(CHUNK_BYTES_MIN), u64::from(CHUNK_BYTES_MAX));
         // Whole pages, so that chunks of a piece do not share one.
-        bytes as u32 / CHUNK_BYTES_MIN * CHUNK_BYTES_MIN
+        bytes as u32 / PAGE_BYTES * PAGE_BYTES
     }
 
-    /// Bytes that the kernel should take beyond what it can send: two chunks, so that a control frame waits for two
+    /// Bytes that the kernel should take beyond what it can send: two chunks less the smallest, so that a control frame waits for two
     /// chunks at most, and the next one is there when a segment leaves; from 8 to 128 KiB.
     pub fn unsent_bytes(&self) -> u32 {
-        (2 * self.chunk_bytes()).min(UNSENT_BYTES_MAX)
+        (2 * self.chunk_bytes() - CHUNK_BYTES_MIN).min(UNSENT_BYTES_MAX)
     }
 
     /// A chunk of `bytes` took this long.
@@ -148,7 +149,7 @@ mod tests {
     fn chunks_take_a_slow_link_no_longer_than_50_ms() {
         let mut pacer = Pacer::default();
         pacer.sent(16 << 10, Duration::from_millis(164));
-        assert_eq!((pacer.chunk_bytes(), pacer.unsent_bytes()), (4 << 10, 8 << 10), "100 kB/s");
+        assert_eq!((pacer.chunk_bytes(), pacer.unsent_bytes()), (8 << 10, 8 << 10), "100 kB/s");
         let mut pacer = Pacer::default();
         pacer.sent(512 << 10, Duration::from_millis(1));
         assert_eq!((pacer.chunk_bytes(), pacer.unsent_bytes()), (CHUNK_BYTES_MAX, UNSENT_BYTES_MAX));
