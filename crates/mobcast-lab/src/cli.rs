@@ -91,7 +91,7 @@ pub struct RunArgs {
     /// Keep runs that were made while the machine was busy, marked as void (for functional tests)
     #[arg(long)]
     pub accept_void: bool,
-    /// Write what mobcast logs (as MOBCAST_LOG says) and prints into this directory
+    /// Write what mobcast logs (as MOBCAST_LOG says) and prints into this directory, where each run has one of its own
     #[arg(long)]
     pub logs: Option<PathBuf>,
 }

@@ -11,6 +11,7 @@
 //! | [`judge`] | what a run gives as a record |
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -256,7 +257,10 @@ impl Session {
         lab.clear();
         std::fs::create_dir_all(lab.scratch()).map_err(LabError::at(lab.scratch()))?;
         tokio::time::sleep(SETTLING).await;
-        let logs = self.args.logs.clone().unwrap_or_else(|| lab.scratch());
+        let logs = match &self.args.logs {
+            Some(all) => new_directory(all, &describe(run))?,
+            None => lab.scratch(),
+        };
         let hub_before = lab.hub_pid().map_or(0.0, process::cpu_seconds);
         let before = Load::now();
         let date = date();
@@ -361,6 +365,20 @@ fn describe(run: &Planned) -> String {
     format!("{}, {} nodes, {megabytes} MB, {program}, no. {}", case.scenario, layout.join("+"), run.repetition + 1)
 }
 
+/// A directory of its own in `parent` for what a run writes, by the run's name. A run that is made again has another one.
+fn new_directory(parent: &Path, run: &str) -> Result<PathBuf, LabError> {
+    let name = run.replace(", ", "-").replace([' ', '/'], "_");
+    for attempt in 1.. {
+        let directory = parent.join(if attempt == 1 { name.clone() } else { format!("{name}-attempt_{attempt}") });
+        match std::fs::create_dir(&directory) {
+            Ok(()) => return Ok(directory),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(LabError::at(&directory)(error)),
+        }
+    }
+    unreachable!("some name is free")
+}
+
 fn summary(record: &RunRecord) -> String {
     let reason = record.reason.as_deref().unwrap_or_default();
     let figures = format!(
@@ -371,5 +389,21 @@ fn summary(record: &RunRecord) -> String {
         RunOutcome::Complete => figures,
         RunOutcome::Void => format!("{figures}, void: {reason}"),
         RunOutcome::Failed => format!("failed: {reason}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_run_again_leaves_the_first_attempt_s_logs_alone() {
+        let parent = tempfile::tempdir().expect("a directory");
+        let name = |_| new_directory(parent.path(), "slow, 4+4 nodes, 600 MB, mob, no. 1").expect("it is new");
+        let names: Vec<PathBuf> = (0..3).map(name).collect();
+        let ends = ["", "-attempt_2", "-attempt_3"].map(|end| format!("slow-4+4_nodes-600_MB-mob-no._1{end}"));
+        assert_eq!(names, ends.map(|end| parent.path().join(end)));
+        let missing = new_directory(&parent.path().join("none"), "fast").expect_err("there is no such parent");
+        assert!(missing.to_string().contains("none"), "{missing}");
     }
 }

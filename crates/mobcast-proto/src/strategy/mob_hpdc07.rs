@@ -143,6 +143,13 @@ mod tests {
     }
 
     #[test]
+    fn the_next_piece_is_any_of_those_that_are_wanted() {
+        // Rank 0 of three: the first six of 18 pieces.
+        let times = Bench::<MobHpdc07>::first_pieces(2);
+        assert!(times.iter().all(|times| (60..150).contains(times)), "{times:?} where 100 each are expected");
+    }
+
+    #[test]
     fn the_share_is_asked_of_global_peers_and_the_rest_of_local_ones() {
         // The share is 2..5 of eight.
         let mut bench = bench(3, 8);

@@ -409,6 +409,27 @@ mod tests {
     }
 
     #[test]
+    fn the_next_piece_is_any_of_those_that_are_wanted() {
+        // Rank 0 of three: the first six of 18 pieces.
+        let times = Bench::<RobberTpds11>::first_pieces(2);
+        assert!(times.iter().all(|times| (60..150).contains(times)), "{times:?} where 100 each are expected");
+    }
+
+    #[test]
+    fn the_victim_is_any_of_those_that_have_found_work() {
+        let mut times = [0; 2];
+        for seed in 0..100 {
+            let mut bench = bench(4, 9);
+            bench.swarm.random = crate::random::Random::new(seed);
+            [LOCAL, OTHER_LOCAL].into_iter().for_each(|link| bench.say(link, StrategyMessage::Work { left: 4 }));
+            // With that the whole share is asked for, and there is no gold.
+            bench.have(GLOBAL, run(6, 3));
+            times[usize::from(steals(&mut bench) == [OTHER_LOCAL])] += 1;
+        }
+        assert!(times.iter().all(|times| (30..70).contains(times)), "{times:?} where 50 each are expected");
+    }
+
+    #[test]
     fn at_most_five_requests_are_in_flight_to_a_peer() {
         let mut bench = bench(4, 60);
         bench.have(GLOBAL, run(0, 60));
