@@ -159,6 +159,17 @@ impl Broadcast {
         Frame::Announce { broadcast: self.id, announcement: Box::new(self.announcement.clone()) }
     }
 
+    /// Whether members may hear of it from this node: the root has signed its announcement, and it has not failed here.
+    pub fn is_announced(&self) -> bool {
+        self.phase != Phase::Failed && self.announcement.signature != Signature::default()
+    }
+
+    /// What its strategy says to a peer of `cluster` before the link to it is up.
+    pub fn strategy_greeting(&self, cluster: ClusterId) -> Option<Frame> {
+        let message = self.strategy.greeting(&self.swarm, cluster)?;
+        Some(Frame::Strategy { broadcast: self.id, message })
+    }
+
     /// The frame that carries the whole object, once its only batch is known.
     pub fn whole_frame(&self) -> Option<Frame> {
         let data = self.whole.clone()?;

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use crate::broadcast::Broadcast;
 use crate::content::announcement::Announcement;
 use crate::content::manifest::{Batch, SignatureDomain, signed_message};
+use crate::content::object::Descriptor;
 use crate::flow::upload::Uploads;
 use crate::group::assignment::{Assignment, Credential};
 use crate::group::coordinator::Coordinator;
@@ -95,6 +96,20 @@ struct Unverified {
     first: LinkId,
     links: BTreeSet<LinkId>,
     whole: Option<(LinkId, Batch, Signature, Vec<u8>)>,
+    /// Whether only this node's place in the group is missing.
+    verified: bool,
+    /// The first batch, which came with it.
+    batch: Option<(Batch, Signature)>,
+}
+
+/// A broadcast that the application is to be told of.
+struct Untold {
+    broadcast: BroadcastId,
+    descriptor: Descriptor,
+    /// Over which link it was announced.
+    from: LinkId,
+    /// The first batch, which came with it.
+    batch: Option<(Batch, Signature)>,
 }
 
 /// How far a broadcast is at this node.
@@ -125,6 +140,8 @@ pub struct Node {
     gauging: gauge::Gauging,
     broadcasts: BTreeMap<BroadcastId, Broadcast>,
     unverified: BTreeMap<BroadcastId, Unverified>,
+    /// Broadcasts that the application has not been told of.
+    untold: Vec<Untold>,
     /// The word that a root is gone, of broadcasts that this node has not heard of.
     held_root_losses: BTreeMap<BroadcastId, (LinkId, Frame)>,
     finished: BTreeSet<BroadcastId>,
@@ -175,6 +192,7 @@ impl Node {
             gauging: gauge::Gauging::default(),
             broadcasts: BTreeMap::new(),
             unverified: BTreeMap::new(),
+            untold: Vec::new(),
             held_root_losses: BTreeMap::new(),
             finished: BTreeSet::new(),
             banned: BTreeSet::new(),

@@ -179,8 +179,8 @@ pub struct Machine {
     key: PublicKey,
     flows: BTreeMap<LinkId, FlowId>,
     links: BTreeMap<FlowId, LinkId>,
-    /// Links that it is making, and still wants.
-    dialling: BTreeSet<LinkId>,
+    /// Links that it is making, and still wants, with what it says first.
+    dialling: BTreeMap<LinkId, Vec<Frame>>,
     /// Those of them whose other end has taken the dial already.
     half_open: BTreeMap<FlowId, LinkId>,
     in_driver: BTreeMap<LinkId, Vec<Sending>>,

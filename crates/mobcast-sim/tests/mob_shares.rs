@@ -106,7 +106,7 @@ fn who_says_that_it_holds_everything_stops_imports_for_a_while_and_not_longer() 
     let id = world.broadcast(NodeIndex(0), descriptor(20_000 * KB, 64 << 10), None);
     let done = |world: &World| (0..5).all(|i: usize| world.machines[i].seen.complete.contains_key(&id));
     while !done(&world) {
-        assert!(world.network.now() < Time(50_000_000_000), "20 s for the object, and 20 s for the lie");
+        assert!(world.network.now() < Time(40_000_000_000), "20 s for the object, and 20 s for the lie");
         world.step().expect("timers never end");
     }
     println!("complete at {:?}", world.network.now());

@@ -296,7 +296,7 @@ impl World {
                 self.sending.retain(|&part| part != (link, broadcast, piece));
                 (self.sending.len()..before).for_each(|_| self.node.handle_sent(now, link));
             }
-            Output::Connect { link, dial } => drop(self.dials.insert(link, dial)),
+            Output::Connect { link, dial, .. } => drop(self.dials.insert(link, dial)),
             Output::Close { link, .. } => self.forget_link(link),
             Output::Probe { cluster, .. } => self.probes.push(cluster),
             Output::Sign { token, signer, .. } => {

@@ -2,6 +2,7 @@
 //! version, group and number of each other.
 
 use std::io;
+use std::iter;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -146,6 +147,8 @@ pub struct DialPlan {
     pub addresses: Vec<SocketAddr>,
     /// This node's greeting.
     pub hello: Hello,
+    /// What goes right behind it: whoever answers has proved to be the expected one by then.
+    pub greeting: Vec<Frame>,
 }
 
 /// Tries the addresses one after the other, within 5 s; the last failure is returned, unless an earlier one was a
@@ -174,7 +177,8 @@ fn timed_out(address: SocketAddr) -> DialError {
 
 async fn dial_one(plan: &DialPlan, address: SocketAddr) -> Result<Established, DialError> {
     let stream = socket::dial(address, DIAL_TIME).await.map_err(|source| DialError::Connect { address, source })?;
-    let greeting = [Frame::Hello(plan.hello.clone()).encode()];
+    let hello = Frame::Hello(plan.hello.clone());
+    let greeting: Vec<_> = iter::once(&hello).chain(&plan.greeting).map(Frame::encode).collect();
     let channel = connect_with_greeting(stream, &plan.identity, plan.expected, &greeting).await;
     let (sender, mut receiver, peer) = channel.map_err(|source| DialError::Handshake { address, source })?;
     let hello = read_hello(address, &mut receiver).await?;

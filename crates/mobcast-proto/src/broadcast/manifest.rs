@@ -18,6 +18,11 @@ const BATCH_DEFERENCE_UNHURRIED: Duration = Duration::from_secs(2);
 /// cluster: at the start of a broadcast the root alone has them, and the whole manifest for each of its neighbours is as much
 /// as many pieces. Not longer: the fewer pieces are known, the fewer of those that a peer has are of use.
 const PLENTY: u32 = 512;
+/// What was left to one that has not fetched it is not fetched by all others at once: each waits one to so many times as long, by the
+/// size of the cluster, so that two at a time do.
+const DEFERENCE_TURNS: (u64, u64) = (4, 32);
+/// Hashes of a first batch that newcomers are sent with the announcement: the root signs its first pieces as soon as it has some.
+const FIRST_HASHES_MAX: usize = 64;
 
 impl Broadcast {
     /// Asks for batches, if a peer has more of them and it is this node's turn.
@@ -35,8 +40,8 @@ impl Broadcast {
         if self.has_plenty() && now < since + self.local_deference() {
             return;
         }
-        // One member of the cluster, by the batch's slot, fetches it from another cluster; the others get it here.
-        let slot = slot_of(self.id, PieceIndex(have));
+        // One member of the cluster, by the slot of these batches, fetches them from another cluster; the others get them here.
+        let slot = slot_of(self.id, PieceIndex(have / BATCHES_AT_ONCE));
         let deferred = now.since(since) < self.batch_deference() && !self.swarm.standing.slots.contains(slot);
         let unanswered = |link: LinkId| self.unanswered.get(&link).copied().unwrap_or(0);
         let candidates = ahead().filter(|(_, p)| p.local || !deferred);
@@ -71,7 +76,17 @@ impl Broadcast {
 
     /// How long this node leaves a batch to the member of its cluster whose slot it is in.
     fn batch_deference(&self) -> Duration {
-        if self.swarm.has_unasked() { BATCH_DEFERENCE_UNHURRIED } else { BATCH_DEFERENCE }
+        let deference = if self.swarm.has_unasked() { BATCH_DEFERENCE_UNHURRIED } else { BATCH_DEFERENCE };
+        let far = self.swarm.peers().filter(|(_, peer)| !peer.local).filter_map(|(_, peer)| peer.window.rtt_measured());
+        let far = far.min().unwrap_or_default().times(2);
+        let turns = u64::from(self.swarm.standing.cluster_size / 2).clamp(DEFERENCE_TURNS.0, DEFERENCE_TURNS.1);
+        (deference + far).times(1 + self.chance(0) % turns)
+    }
+
+    /// The first batch, if it is so small that every newcomer may have it at once.
+    pub fn first_batch_frame(&self) -> Option<Frame> {
+        let (batch, signature) = self.batches.first().filter(|(batch, _)| batch.hashes.len() <= FIRST_HASHES_MAX)?;
+        Some(Frame::Batch { batch: batch.clone(), signature: *signature })
     }
 
     /// A peer asks for batches.

@@ -4,6 +4,10 @@ use super::*;
 
 /// The second batch is signed twice as long after the first, and each later one after twice the time, up to [`BATCH_INTERVAL`].
 const BATCH_INTERVAL_MIN: Duration = Duration::from_millis(2);
+/// So many batches have at most…
+const BATCHES_FIRST: u32 = 16;
+/// …so many hashes.
+const BATCH_HASHES_FIRST: usize = BATCH_HASHES_MAX / 4;
 
 impl Broadcast {
     /// The source's next piece was read and hashed.
@@ -25,8 +29,9 @@ impl Broadcast {
         if self.sign_due().is_none_or(|due| due > now) || self.chain.end().is_some() {
             return None;
         }
+        let most = self.batch_hashes();
         let rooted = self.rooted.as_mut()?;
-        let count = rooted.unsigned.len().min(BATCH_HASHES_MAX);
+        let count = rooted.unsigned.len().min(most);
         let hashes = rooted.unsigned.drain(..count).collect();
         let end = if rooted.unsigned.is_empty() { rooted.end.take() } else { None };
         let batch = Batch {
@@ -50,8 +55,14 @@ impl Broadcast {
         if rooted.signing.is_some() || !work {
             return None;
         }
-        let urgent = rooted.unsigned.len() >= BATCH_HASHES_MAX || rooted.end.is_some();
+        let urgent = rooted.unsigned.len() >= self.batch_hashes() || rooted.end.is_some();
         Some(rooted.signed_at.filter(|_| !urgent).map_or(Time::ZERO, |at| at + self.batch_interval()))
+    }
+
+    /// Hashes that the next batch may have. The first ones have few: until it has them a cluster can ask for nothing, and they come over
+    /// one link, which many may share.
+    fn batch_hashes(&self) -> usize {
+        if self.chain.batches() < BATCHES_FIRST { BATCH_HASHES_FIRST } else { BATCH_HASHES_MAX }
     }
 
     /// How long pieces are gathered for a batch: at the start everybody waits for the next ones.

@@ -1,5 +1,7 @@
 //! A node's broadcasts: starting and announcing them, verifying what others announce, the frames of each, the manifest.
 
+use std::iter;
+
 use crate::broadcast::{Broadcast, Phase};
 use crate::content::announcement::{Announcement, WHOLE_BYTES_MAX, Whole};
 use crate::content::manifest::{Batch, SignatureDomain, signed_message};
@@ -13,7 +15,7 @@ use crate::units::{BroadcastId, ByteRange, LinkId, PieceIndex, Signature};
 use crate::wire::codec::Writer;
 use crate::wire::frame::{Frame, TEXT_BYTES_MAX};
 
-use super::{Node, Pending, Unverified};
+use super::{Node, Pending, Untold, Unverified};
 
 pub(super) fn broadcast_body(broadcast: BroadcastId, text: &str) -> Vec<u8> {
     let mut w = Writer::new();
@@ -146,14 +148,13 @@ impl Node {
 
     /// Lets a new peer know of the broadcasts that there are.
     pub(super) fn greet_broadcasts(&mut self, link: LinkId) {
-        let known = self.broadcasts.values().filter(|b| b.phase != Phase::Failed);
-        // What the root has not signed yet is announced to all when it has.
-        let signed = known.filter(|b| b.announcement.signature != Signature::default());
-        let frames: Vec<Frame> = signed.map(Broadcast::announce_frame).collect();
+        let greeted = self.take_greeted(link);
+        let news = self.broadcasts.values().filter(|b| b.is_announced() && !greeted.contains(&b.id));
+        let frames: Vec<Frame> = news.map(Broadcast::announce_frame).collect();
         frames.into_iter().for_each(|frame| self.send(link, frame));
     }
 
-    fn announced(
+    pub(super) fn announced(
         &mut self,
         link: LinkId,
         id: BroadcastId,
@@ -190,20 +191,39 @@ impl Node {
             checks.extend(self.check(SignatureDomain::Batch, key, &batch.to_bytes(), *signature));
         }
         let whole = whole.map(|(batch, signature, data)| (link, batch, signature, data));
-        self.unverified.insert(id, Unverified { announcement, first: link, links: [link].into(), whole });
+        let links = [link].into();
+        self.unverified
+            .insert(id, Unverified { announcement, first: link, links, whole, verified: false, batch: None });
         let token = self.ask(Pending::VerifyAnnouncement { broadcast: id });
         self.outputs.push_back(Output::Verify { token, checks });
     }
 
     pub(super) fn announcement_verified(&mut self, id: BroadcastId, valid: bool) {
-        let Some(Unverified { announcement, first, links, whole }) = self.unverified.remove(&id) else { return };
-        if !valid {
-            if links.contains(&first) {
-                let link = first;
-                self.drop_peer(link, CloseReason::Violation(format!("announced {id} with a wrong signature")));
+        let Some(entry) = self.unverified.get_mut(&id) else { return };
+        entry.verified = valid;
+        let (first, links) = (entry.first, &entry.links);
+        if valid {
+            if self.assignment().is_some() {
+                self.open_announced();
             }
             return;
         }
+        let blamed = links.contains(&first);
+        self.unverified.remove(&id);
+        if blamed {
+            self.drop_peer(first, CloseReason::Violation(format!("announced {id} with a wrong signature")));
+        }
+    }
+
+    /// Opens what was announced and is verified, in a node that knows where it stands.
+    pub(super) fn open_announced(&mut self) {
+        for (id, announced) in self.unverified.extract_if(.., |_, entry| entry.verified).collect::<Vec<_>>() {
+            self.open_one_announced(id, announced);
+        }
+    }
+
+    fn open_one_announced(&mut self, id: BroadcastId, announced: Unverified) {
+        let Unverified { announcement, first, links, whole, batch, .. } = announced;
         let Some(kind) = self.config.registry.find(&announcement.descriptor.strategy) else { return };
         let descriptor = announcement.descriptor.clone();
         let seed = self.random.next_u64();
@@ -230,12 +250,48 @@ impl Node {
             Some(from) => self.pass_whole_on(id, Some(from)),
             None => self.flood_announcement(id),
         }
-        // First of all outputs about it, so that the driver knows what the others speak of.
-        self.event(Event::Announced { broadcast: id, descriptor });
+        self.untold.push(Untold { broadcast: id, descriptor, from: first, batch });
+        if !self.member_links().is_empty() {
+            self.tell_of_broadcasts();
+        }
         links.into_iter().for_each(|link| self.peer_knows(link, id));
         self.with_broadcast(id, |_| {});
         if let Some((link, frame)) = self.held_root_losses.remove(&id) {
             self.member_frame(link, frame);
+        }
+    }
+
+    /// Lets a node that was just admitted know of the broadcasts, and of their first pieces, so that it can tell its peers with its
+    /// greetings what it wants, and ask for it when they answer.
+    pub(super) fn greet_newcomer(&mut self, link: LinkId) {
+        let known = self.broadcasts.values().filter(|broadcast| broadcast.is_announced());
+        let frames = known.flat_map(|b| iter::once(b.announce_frame()).chain(b.first_batch_frame()));
+        frames.collect::<Vec<_>>().into_iter().for_each(|frame| self.send(link, frame));
+    }
+
+    /// A batch from the node that announced a broadcast, while the announcement is being verified.
+    pub(super) fn early_batch(&mut self, link: LinkId, batch: Batch, signature: Signature) {
+        if let Some(entry) = self.unverified.get_mut(&batch.broadcast).filter(|entry| entry.first == link) {
+            entry.batch = Some((batch, signature));
+        }
+    }
+
+    fn batch(&mut self, link: LinkId, batch: Batch, signature: Signature) {
+        let id = batch.broadcast;
+        if let Some(Some(next)) = self.with_broadcast(id, |b| b.handle_batch(link, batch, signature)) {
+            self.verify_batch(next);
+        }
+    }
+
+    /// Tells the application of the broadcasts that this node has heard of, if it has a link: without one it could not say that it
+    /// does not take them.
+    pub(super) fn tell_of_broadcasts(&mut self) {
+        for Untold { broadcast, descriptor, from, batch } in std::mem::take(&mut self.untold) {
+            // First of all outputs about it, so that the driver knows what the others speak of.
+            self.event(Event::Announced { broadcast, descriptor });
+            if let Some((batch, signature)) = batch {
+                self.batch(from, batch, signature);
+            }
         }
     }
 
@@ -338,12 +394,7 @@ impl Node {
                 let Whole { announcement, batch, batch_signature, data } = *whole;
                 self.announced(link, broadcast, announcement, Some((batch, batch_signature, data)));
             }
-            Frame::Batch { batch, signature } => {
-                let id = batch.broadcast;
-                if let Some(Some(next)) = self.with_broadcast(id, |b| b.handle_batch(link, batch, signature)) {
-                    self.verify_batch(next);
-                }
-            }
+            Frame::Batch { batch, signature } => self.batch(link, batch, signature),
             Frame::WantBatches { broadcast, from } => {
                 self.with_broadcast(broadcast, |b| b.handle_want_batches(link, from));
             }

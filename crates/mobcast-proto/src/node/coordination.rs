@@ -150,6 +150,7 @@ impl Node {
         let (link, reason) = (joining.link, joining.reason.clone());
         let held = std::mem::take(&mut joining.held);
         self.send(link, Frame::Admit { credential, signature, certificate, reason: reason.clone() });
+        self.greet_newcomer(link);
         held.into_iter().for_each(|frame| self.send(link, frame));
         self.tell_of_member(node, &reason);
     }

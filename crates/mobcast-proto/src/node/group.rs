@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use crate::content::manifest::{SignatureDomain, signed_message};
 use crate::group::assignment::{Assignment, Credential, PeerAddress};
 use crate::group::report::{Report, SignedReport};
-use crate::io::{Check, CloseReason, Dial, Event, Output, Signer};
+use crate::io::{Check, CloseReason, Event, Output, Signer};
 use crate::limits::SILENCE_MAX;
 use crate::time::{Duration, Time};
 use crate::units::{ClusterId, LinkId, NodeId, Signature};
@@ -38,20 +38,15 @@ impl Node {
         if self.id().is_some() {
             let node = self.membership.coordinator_node();
             if !self.has_link_to(node) {
-                self.dial(Dial::Member { node, addresses });
+                self.dial_member(node, addresses, None);
             }
         } else {
-            let link = self.dial(Dial::Join { addresses });
+            let NodeConfigView { name, cluster, addresses: own } = NodeConfigView::of(self);
+            let join = Join { name, cluster, addresses: own, key: self.config.key };
+            self.membership.asked_at = self.now;
+            let link = self.dial_to_join(addresses, join);
             self.membership.join_link = Some(link);
         }
-    }
-
-    pub(super) fn join_link_up(&mut self, link: LinkId) {
-        self.membership.coordinator_reached();
-        let NodeConfigView { name, cluster, addresses } = NodeConfigView::of(self);
-        let join = Join { name, cluster, addresses, key: self.config.key };
-        self.membership.asked_at = self.now;
-        self.send(link, Frame::Join(join));
     }
 
     pub(super) fn join_link_down(&mut self) {
@@ -145,6 +140,8 @@ impl Node {
             }
             Frame::Refuse { refusal } => self.event(Event::Refused { refusal }),
             Frame::Assign { assignment, signature } => self.verify_assignment(*assignment, signature),
+            Frame::Announce { broadcast, announcement } => self.announced(link, broadcast, *announcement, None),
+            Frame::Batch { batch, signature } => self.early_batch(link, batch, signature),
             Frame::Ping { token } => self.send(link, Frame::Pong { token }),
             _ => {}
         }
@@ -201,6 +198,7 @@ impl Node {
             }
         }
         self.slots_assigned();
+        self.open_announced();
         self.part_from(&old.map(|old| [old.local_peers, old.plan_peers].concat()).unwrap_or_default());
         self.ensure_links();
         self.probes_assigned();
@@ -260,7 +258,7 @@ impl Node {
             let failures = self.membership.dial_failures.get(&peer.node).copied().unwrap_or(0);
             let wanted = failures < DIALS_MAX && !self.banned.contains(&peer.node);
             if wanted && !self.has_link_to(peer.node) && !peer.addresses.is_empty() {
-                self.dial(Dial::Member { node: peer.node, addresses: peer.addresses });
+                self.dial_member(peer.node, peer.addresses, Some(peer.cluster));
             }
         }
     }

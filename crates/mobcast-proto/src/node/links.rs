@@ -1,12 +1,14 @@
 //! Links of a node: coming up, going down, signs of life.
 
+use std::net::SocketAddr;
+
 use crate::flow::upload::Upload;
 use crate::group::report::Report;
 use crate::io::{CloseReason, Dial, Event, Output, PeerIdentity};
 use crate::limits::{LINKS_MAX, PING_INTERVAL, SILENCE_MAX};
 use crate::time::{Duration, Time};
-use crate::units::{BroadcastId, LinkId, NodeId};
-use crate::wire::frame::{Frame, Hello};
+use crate::units::{BroadcastId, ClusterId, LinkId, NodeId};
+use crate::wire::frame::{Frame, Hello, Join};
 
 use super::Node;
 
@@ -25,6 +27,8 @@ const ANSWER_PATIENCE: Duration = Duration::from_millis(1_500);
 pub(super) struct Link {
     /// Whom this node dials, while the link is not up and to know who made it.
     dial: Option<Dial>,
+    /// Broadcasts that the peer hears of with the greeting.
+    greeted: Vec<BroadcastId>,
     identity: Option<PeerIdentity>,
     heard_at: Time,
     /// Whether the coordinator was told that nobody answers.
@@ -35,11 +39,19 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn accepted(now: Time) -> Link {
-        Link { dial: None, identity: None, heard_at: now, complained: false, pinged_at: None, rtt_min: None }
+        Link {
+            dial: None,
+            greeted: Vec::new(),
+            identity: None,
+            heard_at: now,
+            complained: false,
+            pinged_at: None,
+            rtt_min: None,
+        }
     }
 
-    fn dialled(now: Time, dial: Dial) -> Link {
-        Link { dial: Some(dial), ..Link::accepted(now) }
+    fn dialled(now: Time, dial: Dial, greeted: Vec<BroadcastId>) -> Link {
+        Link { dial: Some(dial), greeted, ..Link::accepted(now) }
     }
 
     pub(super) fn heard(&mut self, now: Time) {
@@ -85,6 +97,11 @@ impl Node {
         link
     }
 
+    /// Broadcasts that the peer has heard of with the greeting, until they are taken.
+    pub(super) fn take_greeted(&mut self, link: LinkId) -> Vec<BroadcastId> {
+        self.links.get_mut(&link).map(|link| std::mem::take(&mut link.greeted)).unwrap_or_default()
+    }
+
     /// The link to a member that is up.
     pub(super) fn link_to(&self, node: NodeId) -> Option<LinkId> {
         self.links.iter().find(|(_, link)| link.member() == Some(node)).map(|(&id, _)| id)
@@ -104,11 +121,28 @@ impl Node {
         self.links.get(&link)?.member()
     }
 
-    /// Makes a link.
-    pub(super) fn dial(&mut self, dial: Dial) -> LinkId {
+    /// Connects to the coordinator, to be admitted. It learns who asks with the greeting: a round trip sooner than over a link
+    /// that is up.
+    pub(super) fn dial_to_join(&mut self, addresses: Vec<SocketAddr>, join: Join) -> LinkId {
+        self.dial(Dial::Join { addresses }, vec![Frame::Join(join)], Vec::new())
+    }
+
+    /// Connects to a member. It learns with the greeting which broadcasts this node knows of, and, if its cluster is known
+    /// here, what their strategies want to be told first: whoever knows of them too answers with what it has.
+    pub(super) fn dial_member(&mut self, node: NodeId, addresses: Vec<SocketAddr>, cluster: Option<ClusterId>) {
+        let (mut greeting, mut greeted) = (Vec::new(), Vec::new());
+        for (&id, broadcast) in self.broadcasts.iter().filter(|(_, broadcast)| broadcast.is_announced()) {
+            greeted.push(id);
+            greeting.push(broadcast.announce_frame());
+            greeting.extend(cluster.and_then(|cluster| broadcast.strategy_greeting(cluster)));
+        }
+        self.dial(Dial::Member { node, addresses }, greeting, greeted);
+    }
+
+    fn dial(&mut self, dial: Dial, greeting: Vec<Frame>, greeted: Vec<BroadcastId>) -> LinkId {
         let link = self.new_link_id();
-        self.links.insert(link, Link::dialled(self.now, dial.clone()));
-        self.outputs.push_back(Output::Connect { link, dial });
+        self.links.insert(link, Link::dialled(self.now, dial.clone(), greeted));
+        self.outputs.push_back(Output::Connect { link, dial, greeting });
         link
     }
 
@@ -145,9 +179,10 @@ impl Node {
                 self.ping(link);
                 self.tell_holding(link);
                 self.member_link_up(link, node);
+                self.tell_of_broadcasts();
                 self.greet_broadcasts(link);
             }
-            _ if joining => self.join_link_up(link),
+            _ if joining => self.membership.coordinator_reached(),
             _ => {}
         }
     }
@@ -228,6 +263,9 @@ impl Node {
         let node = self.member_at(link);
         self.event(Event::PeerDropped { node, reason: reason.clone() });
         self.close(link, reason);
+        if self.membership.join_link == Some(link) {
+            self.join_link_down();
+        }
         if let Some(node) = node {
             self.banned.insert(node);
             self.report(Report::Violation { node });

@@ -10,7 +10,7 @@ use crate::group::assignment::PeerAddress;
 use crate::group::coordinator::Coordinator;
 use crate::group::report::{Report, SignedReport};
 use crate::group::succession::{Secret, Standing, Succession};
-use crate::io::{Check, CloseReason, Dial, Event, Output, Signer};
+use crate::io::{Check, CloseReason, Event, Output, Signer};
 use crate::limits::{BROADCASTS_MAX, LINKS_MAX, NODES_MAX, SILENCE_MAX};
 use crate::time::{Duration, Time};
 use crate::units::{LinkId, NodeId, Signature};
@@ -82,9 +82,9 @@ impl Node {
 
     /// Looks for a successor, while the coordinator is out of reach.
     pub(super) fn dial_successors(&mut self) {
-        for PeerAddress { node, addresses, .. } in self.successors() {
+        for PeerAddress { node, addresses, cluster, .. } in self.successors() {
             if self.id() != Some(node) && !self.has_link_to(node) && !self.banned.contains(&node) {
-                self.dial(Dial::Member { node, addresses });
+                self.dial_member(node, addresses, Some(cluster));
             }
         }
     }
@@ -194,7 +194,7 @@ impl Node {
             self.coordination = super::coordination::Coordination::default();
         }
         let frame = Frame::Succession { succession: succession.clone(), signature };
-        let PeerAddress { node, addresses, .. } = succession.coordinator.clone();
+        let PeerAddress { node, addresses, cluster, .. } = succession.coordinator.clone();
         self.membership.acknowledge(succession, signature);
         // A parent that says so has a way up again.
         if from.is_some_and(|link| self.member_at(link) == self.membership.refused_parent) {
@@ -207,7 +207,7 @@ impl Node {
             self.report_ready();
             self.flush_reports();
         } else if !self.has_link_to(node) {
-            self.dial(Dial::Member { node, addresses });
+            self.dial_member(node, addresses, Some(cluster));
         }
     }
 

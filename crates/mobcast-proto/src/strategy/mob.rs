@@ -90,6 +90,8 @@ pub struct Mob {
     /// Peers that have left requests unanswered for long, and when they are tried again. Until they send something, nobody counts on
     /// what they have.
     mute: BTreeMap<LinkId, Time>,
+    /// Requests that peers have rejected since they sent something last.
+    rejections: BTreeMap<LinkId, u32>,
     theft: Theft,
     /// When it took over pieces last that are not in its slots.
     stole_at: Time,
@@ -127,7 +129,8 @@ impl Strategy for Mob {
                 self.fill_all(swarm);
             }
             StrategyEvent::PieceStored(piece) => self.stored(swarm, piece),
-            StrategyEvent::RequestRejected { piece, .. } => {
+            StrategyEvent::RequestRejected { peer, piece } => {
+                self.rejected(swarm, peer);
                 // Its owner may have it and not be able to serve it: somebody has to import it again.
                 if swarm.is_missing(piece) && !self.is_at_hand(swarm, piece) {
                     self.given.remove(&piece);
@@ -154,6 +157,7 @@ impl Strategy for Mob {
             }
             StrategyEvent::LinkMeasured(peer) => {
                 self.mute.remove(&peer);
+                self.rejections.remove(&peer);
                 self.fill(swarm, peer);
             }
             StrategyEvent::Message { peer, message } => self.message(swarm, peer, message),
@@ -166,6 +170,10 @@ impl Strategy for Mob {
             }
             StrategyEvent::AssignmentChanged => self.assignment_changed(swarm),
         }
+    }
+
+    fn greeting(&self, swarm: &Swarm, cluster: ClusterId) -> Option<StrategyMessage> {
+        (cluster != swarm.standing.cluster && !swarm.in_root_cluster()).then(|| self.interest(swarm))
     }
 
     fn explain(&self, swarm: &Swarm, piece: PieceIndex) -> String {
@@ -232,6 +240,7 @@ impl Mob {
         self.choking.forget(peer);
         self.resting.forget(peer);
         self.mute.remove(&peer);
+        self.rejections.remove(&peer);
         self.theft.forget(peer);
         self.root_share = self.root_share.take().filter(|share| share.root != peer);
         let back: Vec<PieceIndex> = self.given.iter().filter(|&(_, &p)| p == peer).map(|(&piece, _)| piece).collect();
@@ -443,10 +452,15 @@ impl Mob {
 
     /// Tells a peer in another cluster which pieces it should announce.
     fn tell_interest(&self, swarm: &mut Swarm, peer: LinkId) {
+        swarm.tell(peer, self.interest(swarm));
+    }
+
+    /// Which pieces peers in other clusters should announce.
+    fn interest(&self, swarm: &Swarm) -> StrategyMessage {
         let slots = if swarm.in_root_cluster() { SlotSet::none() } else { swarm.standing.slots.clone() };
         let mut pieces = self.stolen.runs();
         pieces.truncate(RUNS_PER_FRAME);
-        swarm.tell(peer, StrategyMessage::Interest { slots, pieces });
+        StrategyMessage::Interest { slots, pieces }
     }
 
     /// How many clusters come before `own` in the order in which they may import a piece from the root's cluster: zero

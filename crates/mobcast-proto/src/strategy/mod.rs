@@ -26,7 +26,7 @@ pub mod trees;
 
 use crate::content::have::Run;
 use crate::fetch::swarm::Swarm;
-use crate::units::{LinkId, PieceIndex};
+use crate::units::{ClusterId, LinkId, PieceIndex};
 use message::StrategyMessage;
 use overlay::OverlayError;
 use plan::Planner;
@@ -92,6 +92,12 @@ pub enum StrategyEvent<'a> {
 pub trait Strategy: Send {
     /// Reacts to one event.
     fn handle(&mut self, event: StrategyEvent<'_>, swarm: &mut Swarm);
+
+    /// What a peer in `cluster` is told while the link to it is being made, so that it can answer as soon as it is up: a round trip
+    /// sooner than after [`StrategyEvent::PeerUp`].
+    fn greeting(&self, _swarm: &Swarm, _cluster: ClusterId) -> Option<StrategyMessage> {
+        None
+    }
 
     /// Whether peers may ask for pieces that are not here yet; they are sent them when they are.
     fn takes_requests_ahead(&self) -> bool {

@@ -1,26 +1,34 @@
 //! How nodes come to be linked: dials that take their time, and arrive or do not.
 
 use mobcast_proto::io::{Dial, PeerIdentity};
+use mobcast_proto::wire::Frame;
 use mobcast_proto::{Duration, LinkId, NodeId, Time};
 
 use super::cuts::DIAL_AGAIN;
 use super::{Due, World, node_at};
 use crate::network::{Delivery, FlowId, NodeIndex};
 
+/// Ways through the network until the one who is dialled has a link: a round trip for TCP, one for TLS, and the greeting, with
+/// which this node's frames come. One way later the other end has it too.
+const HANDSHAKE_DELAYS: u64 = 5;
+
 impl World {
-    pub(super) fn dial(&mut self, from: NodeIndex, link: LinkId, dial: &Dial) {
+    pub(super) fn dial(&mut self, from: NodeIndex, link: LinkId, dial: &Dial, greeting: Vec<Frame>) {
         let now = self.network.now();
         let (addresses, expected) = match dial {
             Dial::Join { addresses } => (addresses, None),
             Dial::Member { node, addresses } => (addresses, Some(*node)),
         };
         let opened = self.machines[from.0 as usize].life;
-        self.machines[from.0 as usize].dialling.insert(link);
+        self.machines[from.0 as usize].dialling.insert(link, greeting);
         let to = addresses.first().and_then(|&a| node_at(a)).filter(|to| (to.0 as usize) < self.machines.len());
         let delay = to.and_then(|to| self.network.delay(from, to));
         match (to, delay) {
             (Some(to), Some(delay)) if self.network.is_running(to) => {
-                self.network.schedule(now + delay.times(3), Due::DialArrives { from, link, to, expected, opened });
+                self.network.schedule(
+                    now + delay.times(HANDSHAKE_DELAYS),
+                    Due::DialArrives { from, link, to, expected, opened },
+                );
             }
             _ => {
                 let at = now + delay.unwrap_or(Duration::from_millis(1)).times(2);
@@ -38,7 +46,7 @@ impl World {
         expected: Option<NodeId>,
         life: u32,
     ) {
-        if !self.alive(from, life) || !self.machines[from.0 as usize].dialling.contains(&link) {
+        if !self.alive(from, life) || !self.machines[from.0 as usize].dialling.contains_key(&link) {
             return;
         }
         if self.is_cut(from, to) {
@@ -59,6 +67,7 @@ impl World {
         let done = Due::DialDone { from, link, to: Some((to, flow)), opened: life };
         self.network.schedule(now + delay, done);
         let hello = self.machines[from.0 as usize].node.hello(0);
+        let greeting = self.machines[from.0 as usize].dialling.get_mut(&link).map(std::mem::take).unwrap_or_default();
         let identity = match expected {
             None => PeerIdentity::Joiner,
             Some(_) => PeerIdentity::Member { node: hello.node, cluster: hello.cluster },
@@ -69,6 +78,10 @@ impl World {
         machine.flows.insert(accepted, flow.reverse());
         machine.links.insert(flow.reverse(), accepted);
         self.drain(to);
+        for frame in greeting {
+            self.machines[to.0 as usize].node.handle_frame(local, accepted, frame);
+            self.drain(to);
+        }
     }
 
     pub(super) fn dial_done(
@@ -95,7 +108,7 @@ impl World {
         if to.is_some_and(|(_, flow)| !half_open(flow)) {
             return;
         }
-        if !self.machines[from.0 as usize].dialling.remove(&link) {
+        if self.machines[from.0 as usize].dialling.remove(&link).is_none() {
             // Given up meanwhile: the other end learns it.
             to.into_iter().for_each(|(_, flow)| self.network.close(flow));
             return;

@@ -94,7 +94,7 @@ impl World {
             key,
             flows: BTreeMap::new(),
             links: BTreeMap::new(),
-            dialling: BTreeSet::new(),
+            dialling: BTreeMap::new(),
             half_open: BTreeMap::new(),
             in_driver: BTreeMap::new(),
             stored: BTreeMap::new(),

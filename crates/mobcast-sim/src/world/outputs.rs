@@ -64,7 +64,7 @@ impl World {
                 self.check_announced(index, broadcast);
                 self.check_hashes(index, broadcast, first, &hashes);
             }
-            Output::Connect { link, dial } => self.dial(index, link, &dial),
+            Output::Connect { link, dial, greeting } => self.dial(index, link, &dial, greeting),
             Output::Close { link, reason } => {
                 let flow = self.machines[index.0 as usize].flows.get(&link).copied();
                 if let Some((_, other)) = flow.map(|flow| self.network.ends(flow)) {

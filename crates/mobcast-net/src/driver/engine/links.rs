@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mobcast_proto::io::{CloseReason, Dial, Event, PeerIdentity};
+use mobcast_proto::wire::Frame;
 use mobcast_proto::{ClusterId, LinkId, NodeId};
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio::time::timeout;
@@ -59,7 +60,7 @@ impl Drop for AbortOnDrop {
 }
 
 impl Engine {
-    pub(super) fn connect(&mut self, link: LinkId, target: Dial) {
+    pub(super) fn connect(&mut self, link: LinkId, target: Dial, greeting: Vec<Frame>) {
         let hello = self.node.hello(0);
         let (identity, expected, addresses) = match target {
             Dial::Join { addresses } => (self.keys.joiner(), Expected::Coordinator, addresses),
@@ -75,7 +76,7 @@ impl Engine {
             self.dials.insert(link, OpenDial { joining, task: task.abort_handle() });
             return;
         };
-        let plan = DialPlan { identity, expected, addresses, hello };
+        let plan = DialPlan { identity, expected, addresses, hello, greeting };
         let task = tokio::spawn(async move {
             let input = match dial(plan).await {
                 Ok(established) => Input::LinkUp { link, established: Box::new(established) },

@@ -40,7 +40,7 @@ impl Engine {
                 let unbegun = self.links.get(&link).map_or(0, |open| open.queue.cancel(broadcast, piece));
                 (0..unbegun).for_each(|_| self.node.handle_sent(now, link));
             }
-            Output::Connect { link, dial } => self.connect(link, dial),
+            Output::Connect { link, dial, greeting } => self.connect(link, dial, greeting),
             Output::Close { link, reason } => self.close(link, &reason),
             Output::Probe { cluster, addresses } => self.probe(cluster, addresses),
             Output::Sign { token, signer, message } => match self.keys.sign(signer, &message) {

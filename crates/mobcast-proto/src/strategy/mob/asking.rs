@@ -15,6 +15,8 @@ use super::{LATE, Mob, TAKE_OVER_FACTOR};
 /// gone ([`SILENCE_MAX`]): whoever is there and slow is worth waiting for, because what is on its way would be wasted.
 const STALLED_AFTER: Duration = Duration::from_secs(15);
 const _: () = assert!(STALLED_AFTER.0 > SILENCE_MAX.0);
+/// So is one that has rejected so many requests, and sent nothing in between.
+const REJECTIONS_MAX: u32 = 8;
 /// A peer that was asked in vain is left alone for this long.
 const TRIED_AGAIN_AFTER: Duration = STALLED_AFTER;
 /// So long without a piece stored or announced, a node keeps to its part of what the root gives: whose part a piece is in may have died,
@@ -176,6 +178,16 @@ impl Mob {
             swarm.cancel(link, piece);
             self.moved.remove(&piece);
             self.consider(swarm, piece);
+        }
+    }
+
+    /// A peer does not send what it says that it has.
+    pub(super) fn rejected(&mut self, swarm: &Swarm, link: LinkId) {
+        let rejections = self.rejections.entry(link).or_insert(0);
+        *rejections += 1;
+        if *rejections >= REJECTIONS_MAX && !self.mute.contains_key(&link) {
+            self.mute.insert(link, swarm.now() + TRIED_AGAIN_AFTER);
+            (0..swarm.known()).for_each(|piece| self.consider(swarm, PieceIndex(piece)));
         }
     }
 

@@ -1,0 +1,62 @@
+//! How a broadcast begins: what passes between clusters until payload does.
+
+use mobcast_proto::{Duration, Time};
+use mobcast_sim::experiment::{Experiment, Outcome};
+use mobcast_sim::run::PACKET;
+use mobcast_topology::{Cluster, ClusterIndex, Scenario, Topology, WanLink};
+
+const MB: u64 = 1_000_000;
+const MS: u64 = 1_000_000;
+
+/// Two clusters, the root's of one node, and 50 ms each way between them.
+fn far_apart(nodes: u32, wan_bytes_per_s: u64) -> Topology {
+    let mut topology = Topology::new();
+    for (name, nodes) in [("root", 1), ("far", nodes)] {
+        topology.add_cluster(Cluster::new(name, nodes).with_nic(125 * MB)).expect("names are unique");
+    }
+    let link = WanLink::new(wan_bytes_per_s, 50 * MS);
+    topology.link_both(ClusterIndex(0), ClusterIndex(1), link).expect("clusters exist");
+    topology
+}
+
+fn run(mut experiment: Experiment) -> Outcome {
+    experiment.settings.check_every = 1_000;
+    let outcome = experiment.run();
+    assert_eq!((&outcome.stuck, &outcome.failed), (&None, &Vec::new()));
+    outcome
+}
+
+#[test]
+fn a_far_newcomer_has_what_it_asks_for_after_seven_round_trips() {
+    // Two for a connection and its handshake, one for the answer to what comes with the greeting; the same for the link to a peer;
+    // and one for the piece.
+    let round_trips = |trips: u64| Time::ZERO + Duration::from_millis(100 * trips);
+    let mut experiment = Experiment::new(Scenario::steady(far_apart(1, 100 * MB)), 128 << 10, 1);
+    experiment.piece_size = Some(128 << 10);
+    let outcome = run(experiment);
+    let complete = outcome.complete[1].expect("it is complete");
+    println!("complete after {complete:?}");
+    assert!(complete > round_trips(7), "{complete:?}: light is not so fast");
+    // What remains is the transfer and a few milliseconds of gathering.
+    assert!(complete < round_trips(8), "{complete:?}");
+}
+
+#[test]
+fn a_large_cluster_on_a_thin_link_fetches_the_manifest_about_once() {
+    let pieces: u64 = 2_000;
+    let topology = far_apart(32, MB / 2);
+    let mut experiment = Experiment::new(Scenario::steady(topology), pieces * (16 << 10), 1);
+    experiment.piece_size = Some(16 << 10);
+    experiment.network.model = PACKET;
+    // Later others are more: what peers have and want.
+    let mut control_bytes = 0;
+    let outcome = experiment.run_watched(|world, _| {
+        if world.network.now() < Time::ZERO + Duration::from_secs(3) {
+            control_bytes = world.network.pair_traffic(ClusterIndex(0), ClusterIndex(1)).control_bytes;
+        }
+    });
+    assert_eq!((&outcome.stuck, &outcome.failed), (&None, &Vec::new()));
+    let manifests = control_bytes as f64 / (32 * pieces) as f64;
+    println!("control bytes from the root's cluster: {manifests:.2} times the manifest's hashes");
+    assert!(manifests < 4.0, "{manifests:.2}");
+}
