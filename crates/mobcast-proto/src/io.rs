@@ -128,7 +128,7 @@ pub enum Output {
         link: LinkId,
         /// To whom.
         dial: Dial,
-        /// What is to arrive right behind this node's [`Hello`], before the peer's is known here.
+        /// What is to arrive right behind this node's [`Hello`](crate::wire::frame::Hello), before the peer's is known here.
         greeting: Vec<Frame>,
     },
     /// Close a link, after what was sent on it. No `handle_link_down` follows.

@@ -241,6 +241,7 @@ fn swarm_copies(swarm: &Swarm, piece: PieceIndex) -> u64 {
 mod tests {
     use crate::content::have::Run;
     use crate::strategy::mob::tests::swarm;
+    use crate::strategy::{Strategy, StrategyEvent};
     use crate::units::{ClusterId, NodeId};
 
     use super::*;
@@ -266,5 +267,27 @@ mod tests {
             let asked = swarm.peer(thin).is_some_and(|peer| peer.window.outstanding() > 0);
             assert_eq!(asked, !busy, "what is left may be had there alone");
         }
+    }
+
+    #[test]
+    fn who_rejects_again_and_again_is_not_counted_on_until_it_sends_something() {
+        let (mut mob, mut swarm) = (Mob::default(), swarm());
+        let liar = LinkId(1);
+        swarm.set_paused(false);
+        mob.handle(StrategyEvent::Started, &mut swarm);
+        swarm.add_known(56, 2, None);
+        let all = [Run { first: PieceIndex(0), count: 64 }];
+        swarm.add_have(liar, 2, &all);
+        mob.handle(StrategyEvent::Have { peer: liar, pieces: &all }, &mut swarm);
+        assert_eq!(mob.todo.count(), 0, "all is at hand, it says");
+        for piece in (0..REJECTIONS_MAX).map(PieceIndex) {
+            assert_eq!(mob.todo.count(), piece.0, "what it has rejected is to be imported");
+            swarm.add_rejected(liar, piece);
+            mob.handle(StrategyEvent::RequestRejected { peer: liar, piece }, &mut swarm);
+        }
+        let open = swarm.open().count() as u32;
+        assert_eq!(mob.todo.count() + open, 64, "so is everything that it was not asked for");
+        mob.handle(StrategyEvent::LinkMeasured(liar), &mut swarm);
+        assert!(mob.mute.is_empty() && mob.rejections.is_empty(), "it does send what it has");
     }
 }
