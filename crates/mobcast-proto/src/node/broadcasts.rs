@@ -264,6 +264,10 @@ impl Node {
     /// Lets a node that was just admitted know of the broadcasts, and of their first pieces, so that it can tell its peers with its
     /// greetings what it wants, and ask for it when they answer.
     pub(super) fn greet_newcomer(&mut self, link: LinkId) {
+        if self.takes_word(SignatureDomain::Descriptor) {
+            // It learns with its assignment that members trust each other, and could not take what nobody has signed.
+            return;
+        }
         let known = self.broadcasts.values().filter(|broadcast| broadcast.is_announced());
         let frames = known.flat_map(|b| iter::once(b.announce_frame()).chain(b.first_batch_frame()));
         frames.collect::<Vec<_>>().into_iter().for_each(|frame| self.send(link, frame));

@@ -53,6 +53,8 @@ impl Node {
         self.membership.join_link = None;
         self.membership.probes.clear();
         if self.assignment().is_none() {
+            // What was announced together with an admission that came to nothing may be over when the next one succeeds.
+            self.unverified.retain(|_, entry| !entry.links.is_empty());
             // Admitted and cut off before the assignment: the coordinator gives up that identity by itself.
             self.membership.credential = None;
             self.coordinator_unreachable();
