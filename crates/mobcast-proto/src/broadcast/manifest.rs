@@ -19,8 +19,10 @@ const BATCH_DEFERENCE_UNHURRIED: Duration = Duration::from_secs(2);
 /// as many pieces. Not longer: the fewer pieces are known, the fewer of those that a peer has are of use.
 const PLENTY: u32 = 512;
 /// What was left to one that has not fetched it is not fetched by all others at once: each waits one to so many times as long, by the
-/// size of the cluster, so that two at a time do.
+/// size of the cluster, so that about two at a time do.
 const DEFERENCE_TURNS: (u64, u64) = (4, 32);
+/// But no longer than this.
+const DEFERENCE_MAX: Duration = Duration::from_secs(8);
 /// Hashes of a first batch that newcomers are sent with the announcement: the root signs its first pieces as soon as it has some.
 const FIRST_HASHES_MAX: usize = 64;
 
@@ -80,7 +82,7 @@ impl Broadcast {
         let far = self.swarm.peers().filter(|(_, peer)| !peer.local).filter_map(|(_, peer)| peer.window.rtt_measured());
         let far = far.min().unwrap_or_default().times(2);
         let turns = u64::from(self.swarm.standing.cluster_size / 2).clamp(DEFERENCE_TURNS.0, DEFERENCE_TURNS.1);
-        (deference + far).times(1 + self.chance(0) % turns)
+        (deference + far).times(1 + self.chance(0) % turns).min(DEFERENCE_MAX)
     }
 
     /// The first batch, if it is so small that every newcomer may have it at once.

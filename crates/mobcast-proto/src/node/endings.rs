@@ -324,6 +324,8 @@ impl Node {
         match broadcast.phase {
             Phase::Complete if self.is_dispensable(broadcast) => self.tell_released(id),
             Phase::Active => self.end_without_root(id),
+            // What the application has not been told of it does not wait for.
+            Phase::Offered if self.untold.iter().any(|untold| untold.broadcast == id) => {}
             Phase::Offered => self.fail(id, Failure::Incomplete { missing: 0, pieces: 0 }),
             _ => {}
         }

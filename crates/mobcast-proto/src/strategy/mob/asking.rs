@@ -185,7 +185,8 @@ impl Mob {
     pub(super) fn rejected(&mut self, swarm: &Swarm, link: LinkId) {
         let rejections = self.rejections.entry(link).or_insert(0);
         *rejections += 1;
-        if *rejections >= REJECTIONS_MAX && !self.mute.contains_key(&link) {
+        let believed = self.mute.get(&link).is_none_or(|&until| until <= swarm.now());
+        if *rejections >= REJECTIONS_MAX && believed {
             self.mute.insert(link, swarm.now() + TRIED_AGAIN_AFTER);
             (0..swarm.known()).for_each(|piece| self.consider(swarm, PieceIndex(piece)));
         }
@@ -287,6 +288,10 @@ mod tests {
         }
         let open = swarm.open().count() as u32;
         assert_eq!(mob.todo.count() + open, 64, "so is everything that it was not asked for");
+        swarm.set_now(swarm.now() + TRIED_AGAIN_AFTER);
+        assert!(mob.mute[&liar] <= swarm.now(), "it is tried again");
+        mob.handle(StrategyEvent::RequestRejected { peer: liar, piece: PieceIndex(20) }, &mut swarm);
+        assert!(mob.mute[&liar] > swarm.now(), "once");
         mob.handle(StrategyEvent::LinkMeasured(liar), &mut swarm);
         assert!(mob.mute.is_empty() && mob.rejections.is_empty(), "it does send what it has");
     }
