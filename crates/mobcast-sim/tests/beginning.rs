@@ -58,5 +58,6 @@ fn a_large_cluster_on_a_thin_link_fetches_the_manifest_about_once() {
     assert_eq!((&outcome.stuck, &outcome.failed), (&None, &Vec::new()));
     let manifests = control_bytes as f64 / (32 * pieces) as f64;
     println!("control bytes from the root's cluster: {manifests:.2} times the manifest's hashes");
-    assert!(manifests < 4.0, "{manifests:.2}");
+    // The rest is what peers have and want. When each member waited for less than a round trip it was 4.2.
+    assert!(manifests < 2.5, "{manifests:.2}");
 }

@@ -87,7 +87,7 @@ pub struct Mob {
     /// At the root: what each of its local peers is to fetch from it first.
     root_shares: RootShares,
     choking: Choking,
-    /// Peers that have left requests unanswered for long, and when they are tried again. Until they send something, nobody counts on
+    /// Peers that have left requests unanswered for long, or rejected many, and when they are tried again. Until they send something, nobody counts on
     /// what they have.
     mute: BTreeMap<LinkId, Time>,
     /// Requests that peers have rejected since they sent something last.
