@@ -210,6 +210,7 @@ pub struct World {
     trusts_members: bool,
     /// Made so far.
     signatures: u64,
+    join_dials: u64,
     group: GroupId,
     messages: Vec<Option<Message>>,
     free: Vec<usize>,
@@ -274,6 +275,7 @@ impl World {
             overlays: Overlays::default(),
             trusts_members: false,
             signatures: 0,
+            join_dials: 0,
             group: GroupId([7; 16]),
             messages: Vec::new(),
             free: Vec::new(),

@@ -61,3 +61,27 @@ fn a_large_cluster_on_a_thin_link_fetches_the_manifest_about_once() {
     // The rest is what peers have and want. When each member waited for less than a round trip it was 4.2.
     assert!(manifests < 2.5, "{manifests:.2}");
 }
+
+#[test]
+fn a_crowd_is_admitted_as_fast_as_rounds_of_admissions_go() {
+    let nodes = 3_000;
+    let mut topology = Topology::new();
+    topology.add_cluster(Cluster::new("hosts", nodes).with_nic(1_250 * MB)).expect("it is the only one");
+    let mut experiment = Experiment::new(Scenario::steady(topology), 4 * MB, 1);
+    experiment.piece_size = Some(1 << 20);
+    experiment.settings.check_every = 0;
+    let (mut all_at, mut dials) = (None, 0);
+    let outcome = experiment.run_watched(|world, _| {
+        dials = world.join_dials();
+        if all_at.is_none() && world.machines.iter().all(|machine| machine.node.assignment().is_some()) {
+            all_at = Some(world.network.now());
+        }
+    });
+    assert_eq!((&outcome.stuck, &outcome.failed), (&None, &Vec::new()));
+    let all_at = all_at.expect("all have joined");
+    println!("{nodes} nodes are in after {all_at:?}, they have asked {dials} times");
+    // 256 in 20 ms, and the first rounds.
+    assert!(all_at < Time::ZERO + Duration::from_millis(330), "{all_at:?}");
+    // Each connection is a handshake, also for whoever is turned away: nobody comes a third time.
+    assert!(dials < 2 * u64::from(nodes), "{dials}");
+}

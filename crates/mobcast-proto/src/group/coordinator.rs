@@ -19,11 +19,9 @@ use crate::wire::frame::{Join, Leader, Refusal};
 use gauging::Gauging;
 use placing::Joining;
 use plans::Plans;
-use rounds::Rounds;
+use rounds::{ADMISSIONS_AT_ONCE, Rounds};
 use shares::Newcomers;
 
-/// Nodes admitted at once: 6,400 per second, each a certificate, two signatures and a few kilobytes.
-const ADMISSIONS_AT_ONCE: usize = 128;
 /// Members that must accuse another one before it loses its share.
 const ACCUSERS_MIN: usize = 2;
 /// When nobody was admitted for this long, links between clusters that were founded one after the other are completed:
@@ -313,6 +311,11 @@ impl Coordinator {
         self.probe_or_decide(now, link);
     }
 
+    /// There is no place for another one who asks: after this it should come again.
+    pub fn later(&mut self, now: Time) -> Duration {
+        self.rounds.later(now)
+    }
+
     /// The link of a joining node is gone before it was admitted.
     pub fn handle_joiner_gone(&mut self, link: LinkId) {
         self.asked.remove(&link);
@@ -327,7 +330,7 @@ impl Coordinator {
         if self.rounds.due().is_some_and(|at| at <= now) {
             let first = self.admissible.len().min(ADMISSIONS_AT_ONCE);
             let waiting = self.admissible.drain(..first).collect();
-            self.rounds.hold(now, !self.admissible.is_empty());
+            self.rounds.hold(now, first, !self.admissible.is_empty());
             self.admit(now, waiting);
         }
         if self.departure_at.is_some_and(|at| at <= now) {
@@ -583,6 +586,7 @@ impl Coordinator {
     }
 }
 
+mod door;
 mod gauging;
 mod placing;
 mod plans;

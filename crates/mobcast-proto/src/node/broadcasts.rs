@@ -447,7 +447,8 @@ impl Node {
             | Frame::Probe { .. }
             | Frame::Probed { .. }
             | Frame::Admit { .. }
-            | Frame::Refuse { .. } => {
+            | Frame::Refuse { .. }
+            | Frame::Later { .. } => {
                 let reason = CloseReason::Violation("sent a frame that does not belong on this link".into());
                 self.drop_peer(link, reason);
             }

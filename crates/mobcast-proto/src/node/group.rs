@@ -20,6 +20,8 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(2);
 const RETRY_MIN: Duration = Duration::from_millis(100);
 /// Longest pause between attempts.
 const RETRY_MAX: Duration = Duration::from_secs(2);
+/// Longest pause that the coordinator may ask for: a crowd of 100,000 is through by then.
+const LATER_MAX: Duration = SILENCE_MAX;
 /// Reports of others that a node holds while it has no way up: what their results and receipts take in a group of some
 /// ten thousand nodes.
 pub(super) const REPORTS_HELD_BYTES_MAX: usize = 4 << 20;
@@ -57,8 +59,17 @@ impl Node {
             self.unverified.retain(|_, entry| !entry.links.is_empty());
             // Admitted and cut off before the assignment: the coordinator gives up that identity by itself.
             self.membership.credential = None;
-            self.coordinator_unreachable();
+            // Whoever was told to come again is expected.
+            if self.membership.retry.is_none() {
+                self.coordinator_unreachable();
+            }
         }
+    }
+
+    /// Too many ask the coordinator to be admitted.
+    fn come_again(&mut self, after_ms: u32) {
+        let after = Duration::from_millis(u64::from(after_ms)).min(LATER_MAX);
+        self.membership.retry = Some((self.now + after, RETRY_MIN));
     }
 
     /// The coordinator is out of reach, as far as this node can see.
@@ -141,6 +152,7 @@ impl Node {
                 self.outputs.push_back(Output::Verify { token, checks });
             }
             Frame::Refuse { refusal } => self.event(Event::Refused { refusal }),
+            Frame::Later { after_ms } => self.come_again(after_ms),
             Frame::Assign { assignment, signature } => self.verify_assignment(*assignment, signature),
             Frame::Announce { broadcast, announcement } => self.announced(link, broadcast, *announcement, None),
             Frame::Batch { batch, signature } => self.early_batch(link, batch, signature),

@@ -14,7 +14,7 @@ use super::Node;
 
 /// Links beyond the limit of peers, for nodes that are being admitted: each lasts for a few round trips and an admission interval.
 /// With strangers at the door and members they stay below the 1,024 files that a process may have open by default.
-pub(super) const LINKS_SPARE: usize = 128;
+pub(super) const LINKS_SPARE: usize = 256;
 /// A dial that has not succeeded for this long is given up.
 const DIAL_PATIENCE: Duration = SILENCE_MAX;
 
@@ -165,7 +165,7 @@ impl Node {
             PeerIdentity::Joiner => {
                 let joining = self.links.values().filter(|state| state.is_joiner()).count();
                 if joining >= LINKS_SPARE {
-                    return self.close(link, CloseReason::Full);
+                    return self.turn_away(link);
                 }
             }
         }
@@ -185,6 +185,15 @@ impl Node {
             _ if joining => self.membership.coordinator_reached(),
             _ => {}
         }
+    }
+
+    /// Too many ask to be admitted: this one is told when to come again.
+    fn turn_away(&mut self, link: LinkId) {
+        if let Some(after) = self.coordinator.as_mut().map(|coordinator| coordinator.later(self.now)) {
+            let after_ms = u32::try_from(after.as_micros().div_ceil(1_000)).unwrap_or(u32::MAX);
+            self.send(link, Frame::Later { after_ms });
+        }
+        self.close(link, CloseReason::Full);
     }
 
     /// Why a link to a member, just up, should not stay. Of two links between the same nodes, both keep the one that

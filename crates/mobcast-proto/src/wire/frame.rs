@@ -107,6 +107,11 @@ pub enum Frame {
         /// Why.
         refusal: Refusal,
     },
+    /// Too many nodes ask the coordinator to be admitted: this one should ask again later.
+    Later {
+        /// After so long, in milliseconds.
+        after_ms: u32,
+    },
     /// The coordinator gives a node its view of the group.
     Assign {
         /// The view.
@@ -284,6 +289,7 @@ impl Frame {
             Frame::Succession { .. } => 0x0b,
             Frame::Adrift => 0x0c,
             Frame::Holding { .. } => 0x0d,
+            Frame::Later { .. } => 0x0e,
             Frame::Announce { .. } => 0x10,
             Frame::Batch { .. } => 0x11,
             Frame::WantBatches { .. } => 0x12,
@@ -346,6 +352,7 @@ impl Frame {
                     Refusal::Invalid => 2,
                 });
             }
+            Frame::Later { after_ms } => drop(w.u32(*after_ms)),
             Frame::Assign { assignment, signature } => {
                 assignment.write(w);
                 w.raw(&signature.0);
@@ -446,6 +453,7 @@ impl Frame {
             0x0b => Frame::Succession { succession: Succession::read(r)?, signature: r.signature()? },
             0x0c => Frame::Adrift,
             0x0d => Frame::Holding { term: r.u32()?, epoch: r.u32()?, slots: SlotSet::read(r)? },
+            0x0e => Frame::Later { after_ms: r.u32()? },
             0x10 => Frame::Announce { broadcast: r.broadcast()?, announcement: Box::new(Announcement::read(r)?) },
             0x11 => Frame::Batch { batch: Batch::read(r)?, signature: r.signature()? },
             0x12 => Frame::WantBatches { broadcast: r.broadcast()?, from: r.u32()? },
