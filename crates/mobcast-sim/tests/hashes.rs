@@ -48,7 +48,7 @@ fn a_seed_is_the_same_run_in_every_build() {
     expect![[r#"
         mob sim-fluid: a2b71bf0e2f076fa
         mob sim-packet: 01cd026babc0695c
-        mob sim-packet-bbr: 1846ffe60b811fb9
+        mob sim-packet-bbr: 8bd2f9a71f8f4684
         mob sim-packet-reno: ff1fa3440fcddc2a
         mob-hpdc07 sim-fluid: b0358a137680622b
         mob-hpdc07 sim-packet: 105d116b527fd7f4

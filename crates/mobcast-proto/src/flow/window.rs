@@ -127,6 +127,11 @@ impl Window {
         self.samples.iter().map(|&(_, rate)| rate).max().unwrap_or(0)
     }
 
+    /// Whether a request was served lately, so that its rate says something.
+    pub fn has_been_tried(&self, now: Time) -> bool {
+        self.samples.last().is_some_and(|&(at, _)| now.since(at) < SAMPLE_AGE_MAX)
+    }
+
     /// Shortest round-trip time seen.
     pub fn rtt_min(&self) -> Duration {
         self.rtt_min.unwrap_or(RTT_UNKNOWN)

@@ -184,6 +184,9 @@ impl Strategy for Mob {
         if todo && (self.newcomer.is_some() || self.disk_stalls) {
             said += ", imports wait for peers or the disk";
         }
+        if swarm.standing.node == swarm.id.root {
+            said += &self.root_shares.explain(swarm, piece);
+        }
         for (link, peer) in swarm.peers().filter(|(_, peer)| peer.have.contains(piece)) {
             let reasons = [
                 (!swarm.has_room(link), "has no room"),

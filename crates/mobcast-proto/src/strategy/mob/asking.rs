@@ -30,13 +30,16 @@ const TAKE_OVERS_MAX: u32 = 8;
 
 impl Mob {
     pub(super) fn fill_all(&mut self, swarm: &mut Swarm) {
-        // Links to other clusters first: what they bring is what everybody waits for. Then those that would bring something soonest,
-        // since there may not be room to ask all: otherwise whoever is asked by many would go on being asked, and others idle.
-        let turn = u64::from(swarm.have().count());
+        // Links to other clusters first, and the root's while it has a part for this node: what they bring is what everybody waits
+        // for. Then those that would bring something soonest, since there may not be room to ask all: otherwise whoever is asked
+        // by many would go on being asked, and others idle. Who was not tried lately may be the fastest.
+        let (turn, now) = (u64::from(swarm.have().count()), swarm.now());
         let order = |(link, peer): (LinkId, &SwarmPeer)| {
-            let soon = if peer.local { peer.window.time_to_receive(0) } else { Duration::ZERO };
+            let bytes = if peer.window.has_been_tried(now) { u64::from(swarm.piece_size()) } else { 0 };
+            let soon = if peer.local { peer.window.time_to_receive(bytes) } else { Duration::ZERO };
             let chance = if peer.local { mix2(turn, u64::from(link.0)) } else { 0 };
-            (self.mute.contains_key(&link), peer.local, soon, chance, link)
+            let waited_for = !peer.local || self.root_share.as_ref().is_some_and(|share| share.root == link);
+            (self.mute.contains_key(&link), !waited_for, soon, chance, link)
         };
         let mut links: Vec<(bool, bool, Duration, u64, LinkId)> = swarm.peers().map(order).collect();
         links.sort_unstable();
@@ -241,11 +244,78 @@ fn swarm_copies(swarm: &Swarm, piece: PieceIndex) -> u64 {
 #[cfg(test)]
 mod tests {
     use crate::content::have::Run;
+    use crate::content::slots::SlotSet;
+    use crate::strategy::mob::root_shares::OwnRootShare;
     use crate::strategy::mob::tests::swarm;
     use crate::strategy::{Strategy, StrategyEvent};
-    use crate::units::{ClusterId, NodeId};
+    use crate::units::{ByteRange, ClusterId, NodeId};
 
     use super::*;
+
+    const PIECE: u32 = 16 << 10;
+
+    /// A node of the root's cluster with room for so many open pieces, and two peers in it that have everything.
+    fn crowded(room: u32) -> (Mob, Swarm, [LinkId; 2]) {
+        let (mob, mut swarm) = (Mob::default(), swarm());
+        let peers = [LinkId(7), LinkId(8)];
+        swarm.remove_peer(LinkId(1));
+        swarm.standing.root_cluster = Some(swarm.standing.cluster);
+        swarm.set_paused(false);
+        swarm.set_open_limit(u64::from(room * PIECE));
+        for link in peers {
+            swarm.add_peer(link, NodeId(link.0), swarm.standing.cluster);
+            swarm.add_have(link, 1, &[Run { first: PieceIndex(0), count: 8 }]);
+        }
+        (mob, swarm, peers)
+    }
+
+    fn asked(swarm: &Swarm, link: LinkId) -> bool {
+        swarm.peer(link).is_some_and(|peer| peer.window.outstanding() > 0)
+    }
+
+    #[test]
+    fn where_not_all_can_be_asked_the_own_part_of_what_the_root_gives_comes_first() {
+        for root in 0..2 {
+            let (mut mob, mut swarm, peers) = crowded(1);
+            let (root, other) = (peers[root], peers[1 - root]);
+            swarm.handle_rtt(root, Duration::from_micros(102));
+            swarm.handle_rtt(other, Duration::from_micros(100));
+            mob.root_share = Some(OwnRootShare::new(&swarm, root, SlotSet::all()));
+            mob.fill_all(&mut swarm);
+            assert!(asked(&swarm, root) && !asked(&swarm, other), "what nobody else brings; the other one is nearer");
+        }
+    }
+
+    #[test]
+    fn where_not_all_can_be_asked_whoever_was_faster_comes_first() {
+        for slow in 0..2 {
+            let (mut mob, mut swarm, peers) = crowded(2);
+            for (piece, link) in (0..2).map(PieceIndex).zip([peers[1 - slow], peers[slow]]) {
+                assert!(swarm.request(link, piece));
+            }
+            for (piece, link) in (0..2).map(PieceIndex).zip([peers[1 - slow], peers[slow]]) {
+                swarm.set_now(swarm.now() + Duration::from_millis(10));
+                swarm.add_payload(link, piece, ByteRange::whole(PIECE));
+                swarm.add_stored(piece);
+            }
+            swarm.set_open_limit(u64::from(PIECE));
+            mob.fill_all(&mut swarm);
+            assert!(asked(&swarm, peers[1 - slow]) && !asked(&swarm, peers[slow]));
+        }
+    }
+
+    #[test]
+    fn where_not_all_can_be_asked_whoever_was_not_tried_lately_is() {
+        for fresh in 0..2 {
+            let (mut mob, mut swarm, peers) = crowded(1);
+            let (fresh, known) = (peers[fresh], peers[1 - fresh]);
+            assert!(swarm.request(known, PieceIndex(0)));
+            swarm.add_payload(known, PieceIndex(0), ByteRange::whole(PIECE));
+            swarm.add_stored(PieceIndex(0));
+            mob.fill_all(&mut swarm);
+            assert!(asked(&swarm, fresh) && !asked(&swarm, known));
+        }
+    }
 
     #[test]
     fn a_thin_link_rests_only_while_another_one_is_busy() {

@@ -304,6 +304,14 @@ impl RootShares {
         );
     }
 
+    /// What is known of a piece, in words.
+    pub(super) fn explain(&self, swarm: &Swarm, piece: PieceIndex) -> String {
+        let asked = self.asked.contains(piece);
+        let owner = self.of.iter().find(|(_, part)| part.slots.contains(slot_of(swarm.id, piece)));
+        let owner = owner.map(|(&link, part)| (swarm.peer(link).map(|peer| peer.node), part.left));
+        format!(", asked for {asked}, in the part of {owner:?}, open to all {}", self.open_to_all)
+    }
+
     /// Whether most local peers have something left to ask the root for that nobody has asked for.
     pub(super) fn most_are_busy(&self) -> bool {
         2 * self.of.values().filter(|part| part.left > 0).count() > self.of.len()
