@@ -6,7 +6,7 @@ use mobcast_sim::faults::plan::{Fault, Plan, Planned, Timed};
 use mobcast_sim::faults::{self, Summary};
 use mobcast_sim::network::Stop;
 use mobcast_sim::world::mischief::Mischief;
-use mobcast_topology::{Cluster, ClusterIndex, Topology, WanLink};
+use mobcast_topology::{Cluster, ClusterIndex, LinkRef, Topology, WanLink};
 
 /// Clusters of so many nodes with cards of so many MB/s; links between any two of them, in the order of the pairs, of so
 /// many kB/s and milliseconds one way.
@@ -216,4 +216,62 @@ fn seed_701327_what_is_sent_over_a_new_connection_comes_behind_it_whatever_is_cu
         (986, Fault::Pause(0, Duration::from_millis(3_744))),
     ];
     holds(plan(701_327, &[(1, 43), (1, 93)], &[(5_500, 59)]), &[object(0, 1, 4_158_374, 16)], &faults);
+}
+
+#[test]
+fn seed_1007048_the_rest_of_an_object_does_not_go_around_among_peers_that_ask_for_nothing() {
+    let faults = [(79, Fault::Unplug(20, Duration::from_millis(12_900)))];
+    holds(plan(1_007_048, &[(21, 18)], &[]), &[object(0, 20, 3_869_994, 64)], &faults);
+}
+
+/// A member whose cluster has died was told again and again by others that they have what it has.
+#[test]
+fn seed_1009252_who_hears_only_of_what_it_has_helps_itself() {
+    let links = [
+        (2_000, 24),
+        (7_500, 8),
+        (4_000, 10),
+        (6_000, 42),
+        (6_500, 32),
+        (9_000, 30),
+        (8_000, 17),
+        (6_000, 21),
+        (4_000, 1),
+        (9_500, 47),
+        (9_500, 37),
+        (6_500, 5),
+        (1_000, 19),
+        (8_000, 45),
+        (9_500, 44),
+    ];
+    let clusters = [(3, 46), (2, 50), (3, 54), (2, 66), (4, 96), (3, 34)];
+    let (one, two, three) = (ClusterIndex(1), ClusterIndex(2), ClusterIndex(3));
+    let faults = [
+        (15, Fault::Stop(1, Stop::Silent)),
+        (200, Fault::Loss(one, two, 5, Duration::from_millis(9_378))),
+        (218, Fault::StallDisk(15, Duration::from_millis(964))),
+        (256, Fault::Rate(LinkRef::Wan { from: three, to: one }, 3_300_000)),
+        (377, Fault::Stop(0, Stop::Reset)),
+        (520, Fault::Stop(7, Stop::Reset)),
+        (661, Fault::Cut(one, ClusterIndex(0), Duration::from_millis(7_222))),
+    ];
+    holds(plan(1_009_252, &clusters, &links), &[object(0, 16, 6_015_710, 64)], &faults);
+}
+
+#[test]
+fn seed_1009881_the_coordinator_misses_a_member_whose_parent_never_heard_of_it() {
+    let faults = [(191, Fault::Pause(1, Duration::from_millis(1_030))), (745, Fault::Stop(2, Stop::Silent))];
+    let links = [(3_500, 37), (9_000, 31), (7_000, 22)];
+    holds(plan(1_009_881, &[(1, 104), (2, 72), (1, 98)], &links), &[object(0, 1, 1, 16)], &faults);
+}
+
+#[test]
+fn seed_1012733_a_successor_that_slept_through_a_term_claims_the_next_one() {
+    let faults = [
+        (774, Fault::Cut(ClusterIndex(0), ClusterIndex(1), Duration::from_millis(22_762))),
+        (1_567, Fault::Pause(2, Duration::from_millis(16_871))),
+        (1_988, Fault::Stop(0, Stop::Reset)),
+        (4_869, Fault::Stop(1, Stop::Reset)),
+    ];
+    holds(plan(1_012_733, &[(8, 8), (1, 95)], &[(9_500, 59)]), &[object(0, 2, 1_725_221, 32)], &faults);
 }

@@ -313,7 +313,8 @@ impl Node {
     pub(super) fn child_gone(&mut self, node: NodeId) {
         let was_child = self.membership.children.remove(&node);
         if self.coordinator.is_some() {
-            if was_child && self.is_child_of_coordinator(node) {
+            // Also one whose place is elsewhere: its parent may never have heard of it.
+            if was_child {
                 self.coordination.missing.entry(node).or_insert(self.now);
             }
         } else if was_child {
@@ -460,6 +461,10 @@ impl Node {
             if child && self.membership.children.insert(report.from) {
                 self.greet_with_succession(link);
                 self.greet_child(link);
+            }
+            if !child && report.introduces() && self.is_coordinating() && !self.is_child_of_coordinator(report.from) {
+                // It has taken its place.
+                self.membership.children.remove(&report.from);
             }
             if self.is_coordinating() {
                 self.verify_report(report);

@@ -146,7 +146,12 @@ impl Node {
 
 impl Node {
     pub(super) fn verify_succession(&mut self, link: LinkId, succession: Succession, signature: Signature) {
-        if !succession.prevails_over(&self.membership.current()) {
+        let current = self.membership.current();
+        if !succession.prevails_over(&current) {
+            if current.prevails_over(&succession) {
+                // Who slept through another one's term has claimed it again: it has to know, and claim the next one.
+                self.greet_with_succession(link);
+            }
             return;
         }
         let message = signed_message(SignatureDomain::Succession, self.config.group, &succession.to_bytes());

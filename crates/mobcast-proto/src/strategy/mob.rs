@@ -264,7 +264,11 @@ impl Mob {
     }
 
     fn peer_has(&mut self, swarm: &mut Swarm, peer: LinkId, runs: &[Run]) {
-        self.last_news = swarm.now();
+        // What another cluster says that it has too is no sign that anybody brings what is missing here.
+        let mut pieces = runs.iter().flat_map(|run| run.pieces());
+        if !is_wan(swarm, peer) || pieces.any(|piece| !swarm.have().contains(piece)) {
+            self.last_news = swarm.now();
+        }
         if self.mute.contains_key(&peer) {
             // It does not send what it has.
         } else if swarm.peer(peer).is_some_and(|p| p.local) {

@@ -83,6 +83,8 @@ struct Part {
     wanted: u32,
     /// When it asked for one last.
     asked_at: Option<Time>,
+    /// When it was given another one's last.
+    given_at: Option<Time>,
     /// It is far slower than the others: what only it has, all would wait for. It has no part.
     spared: bool,
 }
@@ -153,12 +155,15 @@ impl Mob {
     }
 
     /// Whoever has nothing left asks for nothing: it is looked at again and again, as long as others have not asked for all of theirs.
+    /// But who was given something, and has asked for nothing since, may be out of reach; among such peers it would go around for ever.
     pub(super) fn feed_idle_peers(&mut self, swarm: &mut Swarm) {
         if swarm.now() < self.root_shares.next_move {
             return;
         }
-        let idle = self.root_shares.of.iter().filter(|(_, part)| part.left == 0 && !part.spared).map(|(&link, _)| link);
-        for peer in idle.collect::<Vec<_>>() {
+        self.open_to_all_if_all_was_asked_for(swarm);
+        let idle = |part: &Part| part.left == 0 && !part.spared && part.given_at <= part.asked_at;
+        let idle: Vec<LinkId> = self.root_shares.of.iter().filter(|(_, part)| idle(part)).map(|(&l, _)| l).collect();
+        for peer in idle {
             self.relieve_largest(swarm, peer);
         }
     }
@@ -203,10 +208,7 @@ impl Mob {
         let shares = &mut self.root_shares;
         let Some((left, from)) = shares.of.iter().map(|(&link, part)| (part.left, link)).max() else { return };
         if left == 0 {
-            if swarm.end().is_some() && !shares.open_to_all {
-                self.open_to_all(swarm);
-            }
-            return;
+            return self.open_to_all_if_all_was_asked_for(swarm);
         }
         let own = shares.of.get(&peer).map_or(0, |part| part.left);
         // As long as more is to come, the next pieces of whoever asks for its own are as near.
@@ -237,6 +239,7 @@ impl Mob {
         giver.count(&unasked);
         let taker = shares.of.get_mut(&peer).expect("it is one of the peers");
         taker.slots.union(&taken);
+        taker.given_at = Some(swarm.now());
         taker.count(&unasked);
         if count > 0 {
             self.tell_root_share(swarm, from);
@@ -244,8 +247,12 @@ impl Mob {
         }
     }
 
-    fn open_to_all(&mut self, swarm: &mut Swarm) {
-        self.root_shares.open_to_all = true;
+    fn open_to_all_if_all_was_asked_for(&mut self, swarm: &mut Swarm) {
+        let shares = &mut self.root_shares;
+        if shares.open_to_all || swarm.end().is_none() || shares.of.values().any(|part| part.left > 0) {
+            return;
+        }
+        shares.open_to_all = true;
         for &peer in self.root_shares.of.keys() {
             swarm.tell(peer, StrategyMessage::Share { slots: SlotSet::all() });
         }
@@ -433,6 +440,22 @@ mod tests {
         swarm.add_known(0, 2, Some(End { length: 400 * (16 << 10), object_hash: Digest::default() }));
         want(&mut mob, &mut swarm, PEERS[0], piece);
         assert!(told(&mut swarm)[&PEERS[0]].count() > part.count());
+    }
+
+    #[test]
+    fn what_is_left_does_not_go_around_among_peers_that_ask_for_nothing() {
+        let (mut mob, mut swarm, ..) = root_with_a_few_left();
+        swarm.add_known(0, 2, Some(End { length: 400 * (16 << 10), object_hash: Digest::default() }));
+        let unasked: Vec<PieceIndex> =
+            (0..400).map(PieceIndex).filter(|&piece| !mob.root_shares.asked.contains(piece)).collect();
+        unasked[1..].iter().for_each(|&piece| mob.root_shares.take_off(&swarm, piece));
+        let mut parts = 0;
+        for _ in 0..1_000 {
+            swarm.set_now(swarm.now() + MOVE_INTERVAL);
+            mob.handle(StrategyEvent::Timeout, &mut swarm);
+            parts += told(&mut swarm).len();
+        }
+        assert!(parts <= 2 * PEERS.len(), "{parts} times a part is told to peers that are out of reach");
     }
 
     #[test]
