@@ -69,6 +69,13 @@ const _: () = assert!(PIECE_SIZE_MIN as u64 == 16 * KIB && FRAME_BYTES_MAX as u6
 /// Links of a node, whatever the size of the group: control tree, local peers, global peers and the spare ones that
 /// a hand-over needs.
 pub const LINKS_MAX: usize = 64;
+/// Links of a coordinator beyond them, for nodes that ask to be admitted: each lasts for a few round trips and an admission interval, has
+/// sent a frame or two, and touches a few pages of its buffers. With 512 strangers at the door and members they are 832 of the 1,024 files that a
+/// process may have open by default.
+pub const LINKS_SPARE: usize = 256;
+/// Longest pause that a coordinator may ask for of a node that finds as many there: a crowd of 100,000 is through by then on a
+/// machine that admits 12,800 in a second.
+pub const LATER_MAX: Duration = SILENCE_MAX;
 /// Members that the coordinator itself carries in the control tree; the others hang below them.
 pub const COORDINATOR_CHILDREN_MAX: usize = 16;
 /// Children of any other node in the control tree: five levels below the coordinator hold 16 * 8^4 = 65,536 nodes.

@@ -258,7 +258,11 @@ impl Node {
     /// # Panics
     /// If something does not add up: that is a bug.
     pub fn check_invariants(&self) {
-        assert!(self.links.len() <= crate::limits::LINKS_MAX + links::LINKS_SPARE, "{} links", self.links.len());
+        assert!(
+            self.links.len() <= crate::limits::LINKS_MAX + crate::limits::LINKS_SPARE,
+            "{} links",
+            self.links.len()
+        );
         self.broadcasts.values().for_each(Broadcast::check_invariants);
         self.uploads.check_invariants();
         self.check_slots();

@@ -162,6 +162,8 @@ pub struct Machine {
     pub node: Node,
     /// What its application has seen.
     pub seen: Seen,
+    /// How often it has connected to the coordinator to be admitted.
+    pub join_dials: u32,
     /// Whether it has the authority's key.
     pub authority: bool,
     /// How it lies, if it does.
@@ -210,7 +212,6 @@ pub struct World {
     trusts_members: bool,
     /// Made so far.
     signatures: u64,
-    join_dials: u64,
     group: GroupId,
     messages: Vec<Option<Message>>,
     free: Vec<usize>,
@@ -275,7 +276,6 @@ impl World {
             overlays: Overlays::default(),
             trusts_members: false,
             signatures: 0,
-            join_dials: 0,
             group: GroupId([7; 16]),
             messages: Vec::new(),
             free: Vec::new(),

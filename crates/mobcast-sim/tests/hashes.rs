@@ -47,7 +47,7 @@ fn a_seed_is_the_same_run_in_every_build() {
     writeln!(hashes, "faults 7: {faults:016x}").expect("a string takes it");
     expect![[r#"
         mob sim-fluid: a2b71bf0e2f076fa
-        mob sim-packet: 01cd026babc0695c
+        mob sim-packet: ad146eb4aa691b1f
         mob sim-packet-bbr: 8bd2f9a71f8f4684
         mob sim-packet-reno: ff1fa3440fcddc2a
         mob-hpdc07 sim-fluid: b0358a137680622b

@@ -7,7 +7,7 @@ use mobcast_proto::content::manifest::Chain;
 use mobcast_proto::content::object::{Descriptor, piece_count};
 use mobcast_proto::group::succession::Secret;
 use mobcast_proto::io::{Dial, Event, Output, PeerIdentity, Signer};
-use mobcast_proto::limits::{BROADCASTS_MAX, LINKS_MAX};
+use mobcast_proto::limits::{BROADCASTS_MAX, LINKS_MAX, LINKS_SPARE};
 use mobcast_proto::node::Node;
 use mobcast_proto::wire::frame::Hello;
 use mobcast_proto::wire::{Frame, NODE_UNKNOWN, PROTOCOL_VERSION};
@@ -271,7 +271,7 @@ impl World {
         self.node.check_invariants();
         assert!(self.outputs <= OUTPUTS_PER_STEP_MAX, "{} outputs of one step", self.outputs);
         assert!(self.frame_bytes <= FRAME_BYTES_PER_STEP_MAX, "{} bytes of frames of one step", self.frame_bytes);
-        assert!(self.node.link_count() <= 2 * LINKS_MAX, "{} links", self.node.link_count());
+        assert!(self.node.link_count() <= LINKS_MAX + LINKS_SPARE, "{} links", self.node.link_count());
         assert!(self.heard.len() + self.own.len() <= BROADCASTS_MAX, "{} broadcasts", self.heard.len());
     }
 

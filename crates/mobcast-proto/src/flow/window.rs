@@ -128,7 +128,7 @@ impl Window {
     }
 
     /// Whether a request was served lately, so that its rate says something.
-    pub fn has_been_tried(&self, now: Time) -> bool {
+    pub fn was_tried_lately(&self, now: Time) -> bool {
         self.samples.last().is_some_and(|&(at, _)| now.since(at) < SAMPLE_AGE_MAX)
     }
 

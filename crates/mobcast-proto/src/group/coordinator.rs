@@ -33,7 +33,6 @@ const DEPARTURE_PAUSE: Duration = Duration::from_millis(20);
 /// Up to this size of the group, members get a peer in clusters that were founded after them, and are told of new
 /// clusters. Beyond it, newcomers' own links connect the clusters well enough.
 const COMPLETED_GROUP_MAX: usize = 2048;
-
 /// Up to this size of the group, plans follow every change at once; beyond it, when nobody has come for a while, because a plan
 /// may give everybody another place.
 const PLANNED_AT_ONCE_MAX: usize = 256;
@@ -297,11 +296,8 @@ impl Coordinator {
         if !self.asked.insert(link) {
             return self.decisions.push_back(Decision::Refuse { link, refusal: Refusal::Invalid });
         }
-        if self.closing {
-            return self.decisions.push_back(Decision::Refuse { link, refusal: Refusal::Closing });
-        }
-        if self.members.len() + self.admissible.len() >= NODES_MAX {
-            return self.decisions.push_back(Decision::Refuse { link, refusal: Refusal::Full });
+        if let Some(refusal) = self.refusal() {
+            return self.decisions.push_back(Decision::Refuse { link, refusal });
         }
         if let Some(name) = join.cluster.clone() {
             let reason = format!("named by --cluster {name}");
@@ -311,9 +307,14 @@ impl Coordinator {
         self.probe_or_decide(now, link);
     }
 
-    /// There is no place for another one who asks: after this it should come again.
-    pub fn later(&mut self, now: Time) -> Duration {
-        self.rounds.later(now)
+    /// There is no place at the door for another one: after this it should come again, unless nobody is admitted any more.
+    pub fn later(&mut self, now: Time) -> Result<Duration, Refusal> {
+        self.refusal().map_or_else(|| Ok(self.rounds.later(now)), Err)
+    }
+
+    fn refusal(&self) -> Option<Refusal> {
+        let full = self.members.len() + self.admissible.len() >= NODES_MAX;
+        if self.closing { Some(Refusal::Closing) } else { full.then_some(Refusal::Full) }
     }
 
     /// The link of a joining node is gone before it was admitted.

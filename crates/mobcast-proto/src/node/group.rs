@@ -7,7 +7,7 @@ use crate::content::manifest::{SignatureDomain, signed_message};
 use crate::group::assignment::{Assignment, Credential, PeerAddress};
 use crate::group::report::{Report, SignedReport};
 use crate::io::{Check, CloseReason, Event, Output, Signer};
-use crate::limits::SILENCE_MAX;
+use crate::limits::{LATER_MAX, SILENCE_MAX};
 use crate::time::{Duration, Time};
 use crate::units::{ClusterId, LinkId, NodeId, Signature};
 use crate::wire::frame::{Frame, Join, Leader, REPORTS_BYTES_MAX, REPORTS_PER_FRAME};
@@ -20,8 +20,6 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(2);
 const RETRY_MIN: Duration = Duration::from_millis(100);
 /// Longest pause between attempts.
 const RETRY_MAX: Duration = Duration::from_secs(2);
-/// Longest pause that the coordinator may ask for: a crowd of 100,000 is through by then.
-const LATER_MAX: Duration = SILENCE_MAX;
 /// Reports of others that a node holds while it has no way up: what their results and receipts take in a group of some
 /// ten thousand nodes.
 pub(super) const REPORTS_HELD_BYTES_MAX: usize = 4 << 20;
@@ -59,17 +57,21 @@ impl Node {
             self.unverified.retain(|_, entry| !entry.links.is_empty());
             // Admitted and cut off before the assignment: the coordinator gives up that identity by itself.
             self.membership.credential = None;
-            // Whoever was told to come again is expected.
-            if self.membership.retry.is_none() {
-                self.coordinator_unreachable();
-            }
+            self.coordinator_unreachable();
         }
     }
 
     /// Too many ask the coordinator to be admitted.
-    fn come_again(&mut self, after_ms: u32) {
+    fn come_again(&mut self, link: LinkId, after_ms: u32) {
+        if self.membership.join_link != Some(link) || self.id().is_some() {
+            return;
+        }
+        // The end of this link may come later than the next attempt, and must not be taken for that one's.
+        self.membership.join_link = None;
+        self.membership.probes.clear();
         let after = Duration::from_millis(u64::from(after_ms)).min(LATER_MAX);
         self.membership.retry = Some((self.now + after, RETRY_MIN));
+        self.close(link, CloseReason::Unneeded);
     }
 
     /// The coordinator is out of reach, as far as this node can see.
@@ -152,7 +154,7 @@ impl Node {
                 self.outputs.push_back(Output::Verify { token, checks });
             }
             Frame::Refuse { refusal } => self.event(Event::Refused { refusal }),
-            Frame::Later { after_ms } => self.come_again(after_ms),
+            Frame::Later { after_ms } => self.come_again(link, after_ms),
             Frame::Assign { assignment, signature } => self.verify_assignment(*assignment, signature),
             Frame::Announce { broadcast, announcement } => self.announced(link, broadcast, *announcement, None),
             Frame::Batch { batch, signature } => self.early_batch(link, batch, signature),
@@ -487,5 +489,64 @@ impl Node {
             Frame::Routed { path: rest.to_vec(), frame }
         };
         self.send(link, frame);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::PeerIdentity;
+    use crate::node::NodeConfig;
+    use crate::strategy::Registry;
+    use crate::strategy::overlay::Overlays;
+    use crate::units::{GroupId, PublicKey};
+
+    fn joiner() -> Node {
+        let config = NodeConfig {
+            group: GroupId([7; 16]),
+            name: "late".into(),
+            cluster: None,
+            addresses: Vec::new(),
+            key: PublicKey([8; 32]),
+            plain: false,
+            seed: 1,
+            registry: Registry::default(),
+            overlays: Overlays::default(),
+            trusts_members: false,
+        };
+        Node::join(config, vec!["127.0.0.1:7077".parse().expect("an address")], Time::ZERO)
+    }
+
+    /// The links that it makes, and those that it closes.
+    fn links(node: &mut Node) -> (Vec<LinkId>, Vec<LinkId>) {
+        let (mut made, mut closed) = (Vec::new(), Vec::new());
+        while let Some(output) = node.poll_output() {
+            match output {
+                Output::Connect { link, .. } => made.push(link),
+                Output::Close { link, .. } => closed.push(link),
+                _ => {}
+            }
+        }
+        (made, closed)
+    }
+
+    #[test]
+    fn who_is_told_to_come_again_does_so_once_whenever_the_first_link_ends() {
+        let mut node = joiner();
+        let coordinator = PeerIdentity::Member { node: NodeId(0), cluster: ClusterId(0) };
+        let hello = node.hello(0);
+        let first = links(&mut node).0[0];
+        node.handle_link_up(Time::ZERO, first, coordinator, &hello);
+        node.handle_frame(Time::ZERO, first, Frame::Later { after_ms: 20 });
+        assert_eq!(links(&mut node), (vec![], vec![first]));
+        let again = Time::ZERO + Duration::from_millis(20);
+        assert_eq!(node.poll_timeout(), again);
+        node.handle_timeout(again);
+        let (made, _) = links(&mut node);
+        node.handle_link_up(again, made[0], coordinator, &hello);
+        node.handle_link_down(again, first);
+        node.handle_frame(again, first, Frame::Later { after_ms: 20 });
+        assert_eq!((node.membership.join_link, node.membership.retry), (Some(made[0]), None));
+        assert_eq!(links(&mut node), (vec![], vec![]), "it is asking to be admitted already");
     }
 }

@@ -5,16 +5,13 @@ use std::net::SocketAddr;
 use crate::flow::upload::Upload;
 use crate::group::report::Report;
 use crate::io::{CloseReason, Dial, Event, Output, PeerIdentity};
-use crate::limits::{LINKS_MAX, PING_INTERVAL, SILENCE_MAX};
+use crate::limits::{LINKS_MAX, LINKS_SPARE, PING_INTERVAL, SILENCE_MAX};
 use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, ClusterId, LinkId, NodeId};
 use crate::wire::frame::{Frame, Hello, Join};
 
 use super::Node;
 
-/// Links beyond the limit of peers, for nodes that are being admitted: each lasts for a few round trips and an admission interval.
-/// With strangers at the door and members they stay below the 1,024 files that a process may have open by default.
-pub(super) const LINKS_SPARE: usize = 256;
 /// A dial that has not succeeded for this long is given up.
 const DIAL_PATIENCE: Duration = SILENCE_MAX;
 
@@ -189,10 +186,14 @@ impl Node {
 
     /// Too many ask to be admitted: this one is told when to come again.
     fn turn_away(&mut self, link: LinkId) {
-        if let Some(after) = self.coordinator.as_mut().map(|coordinator| coordinator.later(self.now)) {
-            let after_ms = u32::try_from(after.as_micros().div_ceil(1_000)).unwrap_or(u32::MAX);
-            self.send(link, Frame::Later { after_ms });
-        }
+        let frame = match self.coordinator.as_mut().map(|coordinator| coordinator.later(self.now)) {
+            Some(Ok(after)) => {
+                Frame::Later { after_ms: u32::try_from(after.as_micros().div_ceil(1_000)).unwrap_or(u32::MAX) }
+            }
+            Some(Err(refusal)) => Frame::Refuse { refusal },
+            None => return self.close(link, CloseReason::Full),
+        };
+        self.send(link, frame);
         self.close(link, CloseReason::Full);
     }
 
@@ -224,7 +225,8 @@ impl Node {
         let Some(state) = self.links.remove(&link) else { return };
         self.forget_link(link);
         match (state.member(), state.dial) {
-            (_, Some(Dial::Join { .. })) => self.join_link_down(),
+            (_, Some(Dial::Join { .. })) if self.membership.join_link == Some(link) => self.join_link_down(),
+            (_, Some(Dial::Join { .. })) => {}
             // The other one of two links between the same nodes may have taken over.
             (Some(node), _) if self.link_to(node).is_none() => self.member_link_down(node),
             (Some(_), _) => {}
@@ -300,7 +302,7 @@ impl Node {
                 let joining = matches!(link.dial, Some(Dial::Join { .. }));
                 self.event(Event::PeerDropped { node, reason: reason.clone() });
                 self.close(id, reason);
-                if joining {
+                if joining && self.membership.join_link == Some(id) {
                     self.join_link_down();
                 }
             } else if link.member().is_some() && link.pinged_at.is_none_or(|at| now.since(at) >= PING_INTERVAL) {

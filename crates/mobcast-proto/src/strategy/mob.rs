@@ -27,13 +27,15 @@ use crate::units::{ClusterId, LinkId, PieceIndex};
 
 use choking::Choking;
 use leaving::Leaving;
+use own_share::OwnRootShare;
 use resting::Resting;
-use root_shares::{OwnRootShare, RootShares};
+use root_shares::RootShares;
 
 mod asking;
 mod choking;
 mod importing;
 mod leaving;
+mod own_share;
 mod resting;
 mod root_shares;
 mod steal;

@@ -13,16 +13,11 @@ use crate::network::{Delivery, FlowId, NodeIndex};
 const HANDSHAKE_DELAYS: u64 = 5;
 
 impl World {
-    /// How often a machine has connected to the coordinator to be admitted.
-    pub fn join_dials(&self) -> u64 {
-        self.join_dials
-    }
-
     pub(super) fn dial(&mut self, from: NodeIndex, link: LinkId, dial: &Dial, greeting: Vec<Frame>) {
         let now = self.network.now();
         let (addresses, expected) = match dial {
             Dial::Join { addresses } => {
-                self.join_dials += 1;
+                self.machines[from.0 as usize].join_dials += 1;
                 (addresses, None)
             }
             Dial::Member { node, addresses } => (addresses, Some(*node)),

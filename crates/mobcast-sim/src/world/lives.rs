@@ -83,6 +83,7 @@ impl World {
         Machine {
             node,
             seen: Seen::default(),
+            join_dials: 0,
             authority: index == NodeIndex(0),
             malicious: None,
             forgetful: false,

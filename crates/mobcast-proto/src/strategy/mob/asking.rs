@@ -9,6 +9,7 @@ use crate::random::mix2;
 use crate::time::Duration;
 use crate::units::{LinkId, PieceIndex};
 
+use super::own_share::OwnRootShare;
 use super::{LATE, Mob, TAKE_OVER_FACTOR};
 
 /// A peer that was asked and sends nothing for this long is asked in vain. Longer than it takes to notice that a peer is
@@ -35,10 +36,10 @@ impl Mob {
         // by many would go on being asked, and others idle. Who was not tried lately may be the fastest.
         let (turn, now) = (u64::from(swarm.have().count()), swarm.now());
         let order = |(link, peer): (LinkId, &SwarmPeer)| {
-            let bytes = if peer.window.has_been_tried(now) { u64::from(swarm.piece_size()) } else { 0 };
+            let bytes = if peer.window.was_tried_lately(now) { u64::from(swarm.piece_size()) } else { 0 };
             let soon = if peer.local { peer.window.time_to_receive(bytes) } else { Duration::ZERO };
             let chance = if peer.local { mix2(turn, u64::from(link.0)) } else { 0 };
-            let waited_for = !peer.local || self.root_share.as_ref().is_some_and(|share| share.root == link);
+            let waited_for = !peer.local || self.has_part_to_fetch(swarm, link);
             (self.mute.contains_key(&link), !waited_for, soon, chance, link)
         };
         let mut links: Vec<(bool, bool, Duration, u64, LinkId)> = swarm.peers().map(order).collect();
@@ -130,9 +131,7 @@ impl Mob {
     fn pick_local(&self, swarm: &mut Swarm, link: LinkId) -> Option<PieceIndex> {
         let mut random = swarm.random.clone();
         let peer = swarm.peer(link)?;
-        // When nothing has been heard for a while, nobody who should have asked the root for what is missing brings it.
-        let quiet = swarm.now().since(self.last_news) >= QUIET;
-        let share = self.root_share.as_ref().filter(|share| share.root == link && !quiet).map(|share| &share.pieces);
+        let share = self.part_of_root(swarm, link).map(|share| &share.pieces);
         let index = swarm.index_pieces();
         let needed = |slot: usize| self.interests.values().any(|interest| interest.slots.contains(slot));
         let score = |piece: PieceIndex| {
@@ -152,6 +151,18 @@ impl Mob {
         let piece = pick(&mut random, words.min(known), candidates, score);
         swarm.random = random;
         piece
+    }
+
+    /// What a peer, as the root, wants this node to fetch from it, while it is asked for nothing else. When nothing has been heard for a
+    /// while, nobody who should have asked the root for what is missing brings it.
+    fn part_of_root(&self, swarm: &Swarm, link: LinkId) -> Option<&OwnRootShare> {
+        let quiet = swarm.now().since(self.last_news) >= QUIET;
+        self.root_share.as_ref().filter(|share| share.root == link && !quiet)
+    }
+
+    /// Whether all wait for what this node is to fetch from a peer.
+    fn has_part_to_fetch(&self, swarm: &Swarm, link: LinkId) -> bool {
+        self.part_of_root(swarm, link).is_some_and(|share| !share.is_open_to_all() && share.has_missing(swarm))
     }
 
     /// Whether a peer has been mute: it is tried with one piece at a time, after a pause in which others are found.
@@ -245,7 +256,6 @@ fn swarm_copies(swarm: &Swarm, piece: PieceIndex) -> u64 {
 mod tests {
     use crate::content::have::Run;
     use crate::content::slots::SlotSet;
-    use crate::strategy::mob::root_shares::OwnRootShare;
     use crate::strategy::mob::tests::swarm;
     use crate::strategy::{Strategy, StrategyEvent};
     use crate::units::{ByteRange, ClusterId, NodeId};
@@ -275,14 +285,24 @@ mod tests {
 
     #[test]
     fn where_not_all_can_be_asked_the_own_part_of_what_the_root_gives_comes_first() {
-        for root in 0..2 {
-            let (mut mob, mut swarm, peers) = crowded(1);
-            let (root, other) = (peers[root], peers[1 - root]);
+        let own = |swarm: &Swarm, pieces: u32| {
+            let mut slots = SlotSet::none();
+            (0..pieces).for_each(|piece| slots.insert(slot_of(swarm.id, PieceIndex(piece))));
+            slots
+        };
+        for (pieces, comes_first) in [(3, true), (0, false), (u32::MAX, false)] {
+            let (mut mob, mut swarm, [root, other]) = crowded(1);
             swarm.handle_rtt(root, Duration::from_micros(102));
             swarm.handle_rtt(other, Duration::from_micros(100));
-            mob.root_share = Some(OwnRootShare::new(&swarm, root, SlotSet::all()));
+            let slots = if pieces == u32::MAX { SlotSet::all() } else { own(&swarm, pieces) };
+            mob.last_news = swarm.now();
+            mob.root_share = Some(OwnRootShare::new(&swarm, root, slots));
             mob.fill_all(&mut swarm);
-            assert!(asked(&swarm, root) && !asked(&swarm, other), "what nobody else brings; the other one is nearer");
+            assert_eq!(
+                (asked(&swarm, root), asked(&swarm, other)),
+                (comes_first, !comes_first),
+                "the other one is nearer"
+            );
         }
     }
 

@@ -48,31 +48,6 @@ pub(super) struct RootShares {
     open_to_all: bool,
 }
 
-/// What the root wants this node to fetch from it.
-pub(super) struct OwnRootShare {
-    /// The link to the root.
-    pub root: LinkId,
-    slots: SlotSet,
-    /// The known pieces of these slots.
-    pub pieces: HaveSet,
-}
-
-impl OwnRootShare {
-    pub fn new(swarm: &Swarm, root: LinkId, slots: SlotSet) -> OwnRootShare {
-        let mut share = OwnRootShare { root, slots, pieces: HaveSet::new() };
-        share.grow(swarm, Run { first: PieceIndex(0), count: swarm.known() });
-        share
-    }
-
-    /// More pieces are known.
-    pub fn grow(&mut self, swarm: &Swarm, pieces: Run) {
-        let own = pieces.pieces().filter(|&piece| self.slots.contains(slot_of(swarm.id, piece)));
-        for piece in own {
-            self.pieces.insert(piece);
-        }
-    }
-}
-
 /// What one peer is to fetch.
 #[derive(Default)]
 struct Part {
