@@ -129,13 +129,32 @@ impl Run {
             return None;
         }
         let holder = |i: usize| root_gone && self.world.machines[i].stored(id).is_some();
-        let needed: Vec<usize> =
-            (0..self.world.machines.len()).filter(|&i| i == 0 || i == root.root as usize || holder(i)).collect();
+        let led = |i: usize| i == 0 || self.world.machines[i].seen.coordinator_since.is_some();
+        let all = || 0..self.world.machines.len();
+        let leaders: Vec<usize> = all().filter(|&i| led(i)).collect();
+        let needed: Vec<usize> = all().filter(|&i| led(i) || i == root.root as usize || holder(i)).collect();
         let excused = |i: usize| {
             let apart = |&other: &usize| self.severed(i, other);
-            needed.iter().any(apart) || self.severed(0, root.root as usize)
+            let unled = || leaders.iter().any(|&leader| self.severed(leader, root.root as usize));
+            needed.iter().any(apart) || unled() || !self.is_known(i)
         };
         self.concerned(id).find(|&i| self.world.machines[i].seen.failed.contains_key(&id) && !excused(i))
+    }
+
+    /// Whether somebody who lives was told of a machine's node, or the other way round. What a coordinator said last may have been lost
+    /// with it.
+    fn is_known(&self, i: usize) -> bool {
+        let told = |i: usize| -> Vec<NodeId> {
+            let node = &self.world.machines[i].node;
+            let peers = node.assignment().into_iter().flat_map(|assignment| {
+                let lists = [&assignment.local_peers, &assignment.global_peers, &assignment.successors];
+                assignment.parent.iter().chain(lists.into_iter().flatten()).map(|peer| peer.node)
+            });
+            peers.chain(node.members().into_iter().map(|(node, ..)| node)).collect()
+        };
+        let knows = |a: usize, b: usize| self.world.machines[b].node.id().is_some_and(|id| told(a).contains(&id));
+        let living = |&other: &usize| other != i && self.world.network.is_running(NodeIndex(other as u32));
+        (0..self.world.machines.len()).filter(living).any(|other| knows(i, other) || knows(other, i))
     }
 
     fn severed(&self, a: usize, b: usize) -> bool {
