@@ -275,3 +275,10 @@ fn seed_1012733_a_successor_that_slept_through_a_term_claims_the_next_one() {
     ];
     holds(plan(1_012_733, &[(8, 8), (1, 95)], &[(9_500, 59)]), &[object(0, 2, 1_725_221, 32)], &faults);
 }
+
+#[test]
+fn seed_1039017_what_a_child_is_told_over_a_link_that_another_one_replaces_is_told_again() {
+    let faults = [(301, Fault::Unplug(2, Duration::from_millis(4_751))), (644, Fault::Stop(0, Stop::Reset))];
+    let links = [(1_000, 23), (2_000, 55), (10_000, 40)];
+    holds(plan(1_039_017, &[(1, 96), (1, 49), (1, 73)], &links), &[object(0, 0, 494_203, 16)], &faults);
+}

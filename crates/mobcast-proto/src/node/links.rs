@@ -217,6 +217,8 @@ impl Node {
         if older < newer {
             return Some(CloseReason::Duplicate);
         }
+        // What was on its way over it may be lost: a child is greeted again when it says who it is.
+        self.membership.children.remove(&node);
         self.close(other, CloseReason::Duplicate);
         None
     }
