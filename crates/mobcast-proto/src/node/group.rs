@@ -313,6 +313,7 @@ impl Node {
 
     /// A node is not below this one any more, if it was.
     pub(super) fn child_gone(&mut self, node: NodeId) {
+        self.membership.relinked.remove(&node);
         let was_child = self.membership.children.remove(&node);
         if self.coordinator.is_some() {
             // Also one whose place is elsewhere: its parent may never have heard of it.
@@ -460,7 +461,8 @@ impl Node {
         }
         for report in reports {
             let child = report.introduces() && self.member_at(link) == Some(report.from);
-            if child && self.membership.children.insert(report.from) {
+            let relinked = child && self.membership.relinked.remove(&report.from);
+            if child && (self.membership.children.insert(report.from) || relinked) {
                 self.greet_with_succession(link);
                 self.greet_child(link);
             }

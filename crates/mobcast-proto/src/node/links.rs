@@ -218,7 +218,9 @@ impl Node {
             return Some(CloseReason::Duplicate);
         }
         // What was on its way over it may be lost: a child is greeted again when it says who it is.
-        self.membership.children.remove(&node);
+        if self.membership.children.contains(&node) {
+            self.membership.relinked.insert(node);
+        }
         self.close(other, CloseReason::Duplicate);
         None
     }

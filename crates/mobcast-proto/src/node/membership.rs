@@ -61,6 +61,8 @@ pub(super) struct Membership {
     pub(super) lost_told: bool,
     /// Members right below it in the control tree.
     pub(super) children: BTreeSet<NodeId>,
+    /// Those of them whose link was replaced by another one, until they have said over that one who they are.
+    pub(super) relinked: BTreeSet<NodeId>,
     /// Whether this node has told a coordinator that it has its place.
     pub(super) introduced: bool,
     /// Attempts to reach peers that failed in a row.

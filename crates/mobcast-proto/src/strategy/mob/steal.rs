@@ -205,10 +205,7 @@ impl Mob {
     /// itself, wherever it can get it. Copies that arrive twice by this are counted as waste.
     pub(super) fn help_if_stuck(&mut self, swarm: &mut Swarm) {
         let since = swarm.now().since(self.last_news);
-        // What was asked of a peer that has been silent all the time is not on its way: it may be cut off.
-        let sends = |link: LinkId| swarm.peer(link).is_some_and(|p| p.window.stalled_for(swarm.now()) < STUCK_AFTER);
-        let comes = |part: &Part| !self.mute.contains_key(&part.peer) && sends(part.peer);
-        let on_its_way = |open: &OpenPiece| open.parts.iter().any(comes);
+        let on_its_way = |open: &OpenPiece| open.parts.iter().any(|part| !self.mute.contains_key(&part.peer));
         if since < STUCK_AFTER || swarm.open().any(|(_, open)| on_its_way(open)) {
             return;
         }
