@@ -1,6 +1,8 @@
 //! Faults of the protocol that the faults machine has found, each with its seed and what was left of its plan: they hold.
 //! The plans are written out, so that they stay what they are when the generator changes.
 
+use std::collections::BTreeMap;
+
 use mobcast_proto::{Duration, Time};
 use mobcast_sim::faults::plan::{Fault, Plan, Planned, Timed};
 use mobcast_sim::faults::{self, Summary};
@@ -291,4 +293,40 @@ fn seed_1064470_a_founder_misses_children_that_come_back_over_other_links_and_fo
     ];
     let objects = [object(0, 0, 11_594_968, 64), object(899, 0, 2_915_121, 32)];
     holds(plan(1_064_470, &[(6, 87), (4, 103)], &[(1_000, 21)]), &objects, &faults);
+}
+
+/// A child of the coordinator was told of its place while no link led to it: below it a circle stayed, and who left that forgot a
+/// child that knew nothing of it.
+fn seed_1067641() -> Plan {
+    let mut plan = plan(1_067_641, &[(4, 12), (11, 9)], &[(9_000, 41)]);
+    plan.broadcasts = vec![object(0, 11, 19_791, 16)];
+    let faults = [
+        (482, Fault::Stop(8, Stop::Reset)),
+        (546, Fault::Stop(4, Stop::Reset)),
+        (1_389, Fault::Cut(ClusterIndex(0), ClusterIndex(1), Duration::from_millis(6_665))),
+        (9_450, Fault::Restart(8)),
+        (13_965, Fault::Restart(4)),
+    ];
+    plan.faults =
+        faults.into_iter().enumerate().map(|(number, (at, fault))| Timed { number, at: ms(at), fault }).collect();
+    plan
+}
+
+#[test]
+fn seed_1067641_who_was_let_go_in_a_circle_is_found_again() {
+    let replay = faults::replay(seed_1067641(), 60);
+    replay.result.unwrap_or_else(|violation| panic!("{}\n{}", violation.what, violation.state));
+}
+
+#[test]
+fn seed_1067641_who_was_out_of_reach_is_told_of_its_place_and_the_circle_is_over() {
+    let replay = faults::replay(seed_1067641(), 100_000);
+    let mut to: BTreeMap<&str, usize> = BTreeMap::new();
+    for line in &replay.told {
+        if let Some((who, _)) = line.split_once(" an assignment of") {
+            *to.entry(who.rsplit("tells ").next().unwrap_or(who)).or_default() += 1;
+        }
+    }
+    let most = to.iter().max_by_key(|(_, count)| **count);
+    assert!(most.is_some_and(|(_, count)| *count <= 20), "{to:?}");
 }

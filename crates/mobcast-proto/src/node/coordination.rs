@@ -40,6 +40,8 @@ pub(super) struct Coordination {
     moving: BTreeMap<NodeId, (Time, NodeId)>,
     /// Members out of sight.
     pub(super) missing: BTreeMap<NodeId, Time>,
+    /// Members whose last assignment found no link on its way.
+    unreached: BTreeSet<NodeId>,
     /// Successors that have the authority's key, with the children that they were told of.
     pub(super) entrusted: BTreeMap<NodeId, Vec<NodeId>>,
     /// Reports of nodes whose standing is being verified.
@@ -175,32 +177,47 @@ impl Node {
             // For the day when another one coordinates, and asks who this is.
             return self.membership.own_assignment_signed(&assignment, signature);
         }
-        self.send_to(node, Frame::Assign { assignment: Box::new(assignment), signature });
+        if self.send_to(node, Frame::Assign { assignment: Box::new(assignment), signature }) {
+            self.coordination.unreached.remove(&node);
+        } else {
+            self.coordination.unreached.insert(node);
+        }
     }
 
-    /// Sends a frame to any member: over a link of its own, or down the tree.
-    fn send_to(&mut self, node: NodeId, frame: Frame) {
+    /// A member whose assignment found no way to it has a link now: without it, it may stay in a circle of the tree, below
+    /// those that were put below it since.
+    pub(super) fn assign_again(&mut self, node: NodeId) {
+        if let Some(coordinator) = self.coordinator.as_mut().filter(|_| self.coordination.unreached.remove(&node)) {
+            coordinator.renew(node, 0);
+            self.drain_coordinator();
+        }
+    }
+
+    /// Sends a frame to any member: over a link of its own, or down the tree. Whether there is a way.
+    fn send_to(&mut self, node: NodeId, frame: Frame) -> bool {
         if let Some(link) = self.link_to(node) {
-            return self.send(link, frame);
+            self.send(link, frame);
+            return true;
         }
         if let Some(joining) = self.coordination.joining.get_mut(&node) {
-            if !joining.admitted {
-                return joining.held.push(frame);
+            if joining.admitted {
+                let link = joining.link;
+                self.send(link, frame);
+            } else {
+                joining.held.push(frame);
             }
-            let link = joining.link;
-            return self.send(link, frame);
+            return true;
         }
-        let Some(coordinator) = &self.coordinator else { return };
+        let Some(coordinator) = &self.coordinator else { return false };
         // It knows nothing of a new parent before it has this frame.
         let place = self.coordination.moving.get(&node).map(|&(_, old)| old).or_else(|| coordinator.parent_of(node));
-        let Some(parent) = place else { return };
+        let Some(parent) = place else { return false };
         let mut path = coordinator.path_to(parent);
         path.push(node);
-        if let Some((&first, rest)) = path.split_first()
-            && let Some(link) = self.link_to(first)
-        {
-            self.send(link, Frame::Routed { path: rest.to_vec(), frame: frame.encode() });
-        }
+        let Some((&first, rest)) = path.split_first() else { return false };
+        let Some(link) = self.link_to(first) else { return false };
+        self.send(link, Frame::Routed { path: rest.to_vec(), frame: frame.encode() });
+        true
     }
 
     pub(super) fn verify_report(&mut self, report: SignedReport) {
@@ -389,6 +406,7 @@ impl Node {
         self.coordination.joining.remove(&node);
         self.coordination.missing.remove(&node);
         self.coordination.moving.remove(&node);
+        self.coordination.unreached.remove(&node);
         self.coordination.parents.remove(&node);
         let described = self.describe(node);
         let now = self.now;

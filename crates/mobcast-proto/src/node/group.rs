@@ -283,6 +283,7 @@ impl Node {
         self.membership.dial_failures.remove(&node);
         if self.is_coordinating() {
             self.greet_with_succession(link);
+            self.assign_again(node);
         }
         if self.upward_link() == Some(link) {
             self.membership.adrift = false;
@@ -314,6 +315,7 @@ impl Node {
     /// A node is not below this one any more, if it was.
     pub(super) fn child_gone(&mut self, node: NodeId) {
         self.membership.relinked.remove(&node);
+        self.membership.let_go.remove(&node);
         let was_child = self.membership.children.remove(&node);
         if self.coordinator.is_some() {
             // Also one whose place is elsewhere: its parent may never have heard of it.
@@ -439,8 +441,10 @@ impl Node {
 
     /// A report of this node has come back to it: whoever is above it hangs below it too. It turns to the coordinator.
     fn leave_circle(&mut self, link: LinkId) {
-        if let Some(child) = self.member_at(link) {
-            self.membership.children.remove(&child);
+        if let Some(child) = self.member_at(link)
+            && self.membership.children.remove(&child)
+        {
+            self.membership.let_go.insert(child);
         }
         self.refuse_parent();
     }
@@ -454,11 +458,24 @@ impl Node {
         }
     }
 
+    /// Whoever reports over this node hangs below it, also if it was let go because it seemed to be above as well ([`Node::leave_circle`]):
+    /// it does not know of that, and says who it is no second time. (To the coordinator anybody reports who has lost its parent.)
+    fn keep_child(&mut self, link: LinkId) {
+        let below = !self.is_coordinating() && self.upward_link() != Some(link);
+        if let Some(node) = self.member_at(link).filter(|_| below)
+            && self.membership.let_go.remove(&node)
+            && self.membership.children.insert(node)
+        {
+            self.greet_child(link);
+        }
+    }
+
     /// Reports of nodes further down.
     pub(super) fn reports_from(&mut self, link: LinkId, reports: Vec<SignedReport>) {
         if reports.iter().any(|report| Some(report.from) == self.id()) && !self.is_coordinating() {
             return self.leave_circle(link);
         }
+        self.keep_child(link);
         for report in reports {
             let child = report.introduces() && self.member_at(link) == Some(report.from);
             let relinked = child && self.membership.relinked.remove(&report.from);

@@ -46,30 +46,26 @@ impl Plan {
 
     /// Whether two machines of the start were out of each other's sight for so long that one may take the other for dead.
     fn are_severed(&self, a: u32, b: u32) -> bool {
-        if a == b {
-            // A machine that stands still for long finds that its own time has passed.
-            return Self::are_beyond_bearing(self.silences(a, a));
-        }
-        Self::are_beyond_bearing(self.silences(a, b))
+        // A machine that stands still for long finds that its own time has passed.
+        Self::beyond_bearing(self.silences(a, b)).is_some()
     }
 
-    /// Whether a machine's disk stores nothing for so long that others may give up what only this machine has received.
-    fn disk_stands(&self, node: u32) -> bool {
+    /// Whether a machine's disk stores nothing for so long that others may give up what only this machine has received: until when.
+    fn disk_stands(&self, node: u32) -> Option<Time> {
         let stands = |timed: &&Timed| matches!(timed.fault, Fault::StallDisk(who, _) if who == node);
-        Self::are_beyond_bearing(self.faults.iter().filter(stands).map(|timed| (timed.at, timed.until())).collect())
+        Self::beyond_bearing(self.faults.iter().filter(stands).map(|timed| (timed.at, timed.until())).collect())
     }
 
-    /// Whether silences, with what belongs together, are longer than is borne.
-    fn are_beyond_bearing(silences: Vec<(Time, Time)>) -> bool {
-        let mut longest = Duration::ZERO;
-        let mut current: Option<(Time, Time)> = None;
+    /// When the first of silences ends that, with what belongs together, is longer than is borne.
+    fn beyond_bearing(silences: Vec<(Time, Time)>) -> Option<Time> {
+        let mut whole: Vec<(Time, Time)> = Vec::new();
         for (from, until) in silences {
-            let joined = current.filter(|(_, end)| from <= *end + SILENCES_APART);
-            let merged = joined.map_or((from, until), |(start, end)| (start, end.max(until)));
-            longest = longest.max(merged.1.since(merged.0));
-            current = Some(merged);
+            match whole.last_mut().filter(|(_, end)| from <= *end + SILENCES_APART) {
+                Some((_, end)) => *end = until.max(*end),
+                None => whole.push((from, until)),
+            }
         }
-        longest >= SILENCE_BORNE
+        whole.into_iter().find(|(from, until)| until.since(*from) >= SILENCE_BORNE).map(|(_, until)| until)
     }
 }
 
@@ -119,9 +115,13 @@ impl Run {
         let led = self.concerned(id).any(|i| !self.world.machines[i].node.members().is_empty());
         let root = self.begun.iter().position(|begun| *begun == Some(id)).map(|i| &self.plan.broadcasts[i]);
         let root = root.expect("it has begun");
-        // What waited for a disk for longer than a silence is borne came too late for the others.
-        let in_time = || self.concerned(id).filter(|&i| !self.plan.disk_stands(i as u32));
-        let has = |i: usize| self.world.machines[i].seen.complete.contains_key(&id);
+        // What waited for a disk for longer than a silence is borne came too late for the others; who has it all only since that disk
+        // has come back may have it from there.
+        let back = self.concerned(id).filter_map(|i| self.plan.disk_stands(i as u32)).min();
+        let complete = |i: usize| self.world.machines[i].seen.complete.get(&id);
+        let late = |i: usize| complete(i).is_some_and(|at| back.is_some_and(|back| *at >= back));
+        let in_time = || self.concerned(id).filter(|&i| self.plan.disk_stands(i as u32).is_none() && !late(i));
+        let has = |i: usize| complete(i).is_some();
         let held = |piece: u32| in_time().any(|i| self.world.machines[i].holds(id, PieceIndex(piece)));
         let root_gone = self.roots_gone.contains(&id);
         let obtainable = !root_gone || in_time().any(has) || (0..root.pieces()).all(held);
@@ -278,6 +278,7 @@ mod tests {
 
     #[test]
     fn a_disk_stands_when_its_silences_together_are_longer_than_is_borne() {
+        let ms = |ms: u64| Some(Time(ms * 1_000_000));
         let stands = |stalls: &[(u64, u64)]| {
             let timed = |&(at, time): &(u64, u64)| Timed {
                 number: 0,
@@ -295,9 +296,10 @@ mod tests {
             };
             (plan.disk_stands(3), plan.disk_stands(4))
         };
-        assert_eq!(stands(&[(124, 20_700)]), (true, false));
-        assert_eq!(stands(&[(124, 6_000)]), (false, false));
-        assert_eq!(stands(&[(100, 4_000), (4_500, 4_000)]), (true, false), "half a second apart");
-        assert_eq!(stands(&[(100, 4_000), (9_000, 4_000)]), (false, false));
+        assert_eq!(stands(&[(124, 20_700)]), (ms(20_824), None));
+        assert_eq!(stands(&[(124, 6_000)]), (None, None));
+        assert_eq!(stands(&[(100, 4_000), (4_500, 4_000)]), (ms(8_500), None), "half a second apart");
+        assert_eq!(stands(&[(100, 4_000), (9_000, 4_000)]), (None, None));
+        assert_eq!(stands(&[(100, 8_000), (20_000, 9_000)]), (ms(8_100), None), "the first one counts");
     }
 }
