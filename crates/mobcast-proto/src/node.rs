@@ -26,6 +26,7 @@ use crate::units::{
 };
 use crate::wire::frame::{Frame, Hello, PROTOCOL_VERSION};
 
+mod acknowledgements;
 mod broadcasts;
 mod coordination;
 mod endings;
@@ -315,6 +316,7 @@ impl Node {
             self.look_after_links();
             self.review_slots();
             self.look_after_broadcasts();
+            self.acknowledge_assignment();
             self.drain_uploads();
         }
     }

@@ -330,3 +330,17 @@ fn seed_1067641_who_was_out_of_reach_is_told_of_its_place_and_the_circle_is_over
     let most = to.iter().max_by_key(|(_, count)| **count);
     assert!(most.is_some_and(|(_, count)| *count <= 20), "{to:?}");
 }
+
+/// The rest of the new coordinator's members had been released by the old one's release, and lost their results with a parent that stood still.
+#[test]
+fn seed_1080505_a_new_coordinator_releases_whoever_is_late_from_what_the_old_one_has_released() {
+    let (near, far) = (ClusterIndex(0), ClusterIndex(1));
+    let faults = [
+        (1_134, Fault::Stop(0, Stop::Reset)),
+        (1_771, Fault::Cut(near, far, Duration::from_millis(3_677))),
+        (5_516, Fault::Rate(LinkRef::Wan { from: near, to: far }, 1_800_000)),
+        (6_053, Fault::Cut(far, near, Duration::from_millis(1_879))),
+        (12_926, Fault::Pause(6, Duration::from_millis(22_900))),
+    ];
+    holds(plan(1_080_505, &[(6, 82), (14, 58)], &[(3_000, 53)]), &[object(0, 1, 13_730_245, 64)], &faults);
+}

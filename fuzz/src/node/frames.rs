@@ -238,7 +238,8 @@ fn reports(world: &World, u: &mut Unstructured<'_>, link: LinkId) -> Result<Vec<
 }
 
 fn report(u: &mut Unstructured<'_>, from: NodeId) -> Result<Report> {
-    Ok(match u.int_in_range(0..=10)? {
+    Ok(match u.int_in_range(0..=11)? {
+        11 => Report::Assigned { epoch: number(u)? },
         10 => Report::Probed(probe_result(u)?),
         0 => Report::Ready { epoch: number(u)? },
         1 => Report::Lost { node: node(u)? },

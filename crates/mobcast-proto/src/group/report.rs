@@ -19,6 +19,11 @@ pub enum Report {
         /// Of the assignment that it has: a later one may have been lost on the way.
         epoch: u32,
     },
+    /// The node has an assignment.
+    Assigned {
+        /// Of the last one that has come.
+        epoch: u32,
+    },
     /// A child in the control tree is gone.
     Lost {
         /// The child.
@@ -123,6 +128,9 @@ impl Report {
             Report::Ready { epoch } => {
                 w.u8(0).u32(*epoch);
             }
+            Report::Assigned { epoch } => {
+                w.u8(8).u32(*epoch);
+            }
             Report::Lost { node } => {
                 w.u8(1).node(*node);
             }
@@ -152,6 +160,7 @@ impl Report {
             4 => Ok(Report::Receipt { broadcast: r.broadcast()?, pieces: read_runs(r)? }),
             6 => Standing::read(r).map(|standing| Report::Standing(Box::new(standing))),
             7 => ProbeResult::read(r).map(Report::Probed),
+            8 => Ok(Report::Assigned { epoch: r.u32()? }),
             value => Err(DecodeError::Unknown { what: "report", value: u64::from(value) }),
         }
     }

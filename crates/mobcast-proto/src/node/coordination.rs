@@ -13,6 +13,7 @@ use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, LinkId, NodeId, Signature};
 use crate::wire::frame::{Frame, REPORTS_PER_FRAME, Refusal};
 
+use super::acknowledgements::Unacknowledged;
 use super::{Node, Pending};
 
 /// A member that is out of sight may come back over another place in the tree within this.
@@ -32,7 +33,7 @@ const UNKNOWN_BROADCASTS_MAX: usize = 4;
 #[derive(Default)]
 pub(super) struct Coordination {
     /// Nodes admitted and not in the tree yet.
-    joining: BTreeMap<NodeId, Joining>,
+    pub(super) joining: BTreeMap<NodeId, Joining>,
     /// The parents that members were given.
     pub(super) parents: BTreeMap<NodeId, NodeId>,
     /// Members that have been given another parent, and have not shown themselves below it: since when, and where they
@@ -40,8 +41,8 @@ pub(super) struct Coordination {
     moving: BTreeMap<NodeId, (Time, NodeId)>,
     /// Members out of sight.
     pub(super) missing: BTreeMap<NodeId, Time>,
-    /// Members whose last assignment found no link on its way.
-    unreached: BTreeSet<NodeId>,
+    /// Members that have not said that they have their last assignment.
+    pub(super) unacknowledged: BTreeMap<NodeId, Unacknowledged>,
     /// Successors that have the authority's key, with the children that they were told of.
     pub(super) entrusted: BTreeMap<NodeId, Vec<NodeId>>,
     /// Reports of nodes whose standing is being verified.
@@ -85,7 +86,7 @@ impl Coordination {
     }
 }
 
-struct Joining {
+pub(super) struct Joining {
     link: LinkId,
     since: Time,
     reason: String,
@@ -177,47 +178,33 @@ impl Node {
             // For the day when another one coordinates, and asks who this is.
             return self.membership.own_assignment_signed(&assignment, signature);
         }
-        if self.send_to(node, Frame::Assign { assignment: Box::new(assignment), signature }) {
-            self.coordination.unreached.remove(&node);
-        } else {
-            self.coordination.unreached.insert(node);
-        }
+        self.await_acknowledgement(node, assignment.epoch);
+        self.send_to(node, Frame::Assign { assignment: Box::new(assignment), signature });
     }
 
-    /// A member whose assignment found no way to it has a link now: without it, it may stay in a circle of the tree, below
-    /// those that were put below it since.
-    pub(super) fn assign_again(&mut self, node: NodeId) {
-        if let Some(coordinator) = self.coordinator.as_mut().filter(|_| self.coordination.unreached.remove(&node)) {
-            coordinator.renew(node, 0);
-            self.drain_coordinator();
-        }
-    }
-
-    /// Sends a frame to any member: over a link of its own, or down the tree. Whether there is a way.
-    fn send_to(&mut self, node: NodeId, frame: Frame) -> bool {
+    /// Sends a frame to any member: over a link of its own, or down the tree.
+    fn send_to(&mut self, node: NodeId, frame: Frame) {
         if let Some(link) = self.link_to(node) {
-            self.send(link, frame);
-            return true;
+            return self.send(link, frame);
         }
         if let Some(joining) = self.coordination.joining.get_mut(&node) {
-            if joining.admitted {
-                let link = joining.link;
-                self.send(link, frame);
-            } else {
-                joining.held.push(frame);
+            if !joining.admitted {
+                return joining.held.push(frame);
             }
-            return true;
+            let link = joining.link;
+            return self.send(link, frame);
         }
-        let Some(coordinator) = &self.coordinator else { return false };
+        let Some(coordinator) = &self.coordinator else { return };
         // It knows nothing of a new parent before it has this frame.
         let place = self.coordination.moving.get(&node).map(|&(_, old)| old).or_else(|| coordinator.parent_of(node));
-        let Some(parent) = place else { return false };
+        let Some(parent) = place else { return };
         let mut path = coordinator.path_to(parent);
         path.push(node);
-        let Some((&first, rest)) = path.split_first() else { return false };
-        let Some(link) = self.link_to(first) else { return false };
-        self.send(link, Frame::Routed { path: rest.to_vec(), frame: frame.encode() });
-        true
+        if let Some((&first, rest)) = path.split_first()
+            && let Some(link) = self.link_to(first)
+        {
+            self.send(link, Frame::Routed { path: rest.to_vec(), frame: frame.encode() });
+        }
     }
 
     pub(super) fn verify_report(&mut self, report: SignedReport) {
@@ -263,6 +250,7 @@ impl Node {
         self.coordination.missing.remove(&from);
         match report {
             Report::Ready { epoch } => self.member_ready(from, epoch),
+            Report::Assigned { epoch } => self.assigned(from, epoch),
             Report::Standing(standing) => self.standing_verified(*standing),
             Report::Lost { node } => {
                 // A former parent knows nothing of a node that hangs elsewhere.
@@ -314,6 +302,7 @@ impl Node {
     pub(super) fn member_ready(&mut self, node: NodeId, epoch: u32) {
         self.coordination.joining.remove(&node);
         self.coordination.moving.remove(&node);
+        self.acknowledged(node, epoch);
         let direct = self.link_to(node).is_some() && self.membership.children.contains(&node);
         let Some(coordinator) = &mut self.coordinator else { return };
         // A node that turns to the coordinator although its place is elsewhere has lost its parent.
@@ -356,11 +345,13 @@ impl Node {
         }
         let (name, cluster) = self.describe(from).unwrap_or_else(|| (from.to_string(), String::new()));
         let complete = result.outcome.is_ok();
-        // It comes again when the node's way up has changed.
+        // A coordinator before this one may have released it.
+        let released = self.broadcasts.get(&broadcast).is_some_and(|b| b.release.is_some());
+        // It comes again when the node's way up has changed, or when it hears of no release.
         if self.coordination.results.entry(broadcast).or_default().insert(from, complete).is_none() {
             self.event(Event::Result { node: from, name, cluster, result });
             self.release_if_over(broadcast);
-        } else if self.coordination.released.contains_key(&broadcast) {
+        } else if released || self.coordination.released.contains_key(&broadcast) {
             self.coordination.release_again.insert(broadcast);
         }
     }
@@ -390,6 +381,7 @@ impl Node {
 
     /// Gives up members that stay out of sight, and admitted nodes that never took their place.
     pub(super) fn look_after_members(&mut self) {
+        self.look_after_assignments();
         let now = self.now;
         let late = self.coordination.joining.iter().filter(|(_, joining)| now.since(joining.since) >= READY_PATIENCE);
         let missing = self.coordination.missing.iter().filter(|&(_, &since)| now.since(since) >= LOST_GRACE);
@@ -406,7 +398,7 @@ impl Node {
         self.coordination.joining.remove(&node);
         self.coordination.missing.remove(&node);
         self.coordination.moving.remove(&node);
-        self.coordination.unreached.remove(&node);
+        self.coordination.unacknowledged.remove(&node);
         self.coordination.parents.remove(&node);
         let described = self.describe(node);
         let now = self.now;

@@ -248,8 +248,7 @@ impl Node {
     /// Receipts pieces, announces what went down the tree in vain, and gives up what cannot be completed.
     pub(super) fn look_after_broadcasts(&mut self) {
         let now = self.now;
-        let nodes = self.assignment().map_or(1, |a| u64::from(a.cluster_size) * a.clusters.len() as u64);
-        let thousands = nodes.div_ceil(1000);
+        let thousands = self.thousands();
         let lost = self.membership.coordinator_lost(now) && !self.is_coordinating();
         let ids: Vec<BroadcastId> = self.broadcasts.keys().copied().collect();
         for id in ids {

@@ -224,6 +224,7 @@ impl Node {
         // One that keeps to another coordinator has to miss this node there.
         let parted = told_parent.filter(|parent| Some(*parent) != new_parent).and_then(|parent| self.link_to(parent));
         parted.into_iter().for_each(|link| self.greet_with_succession(link));
+        self.acknowledge_later();
         self.event(Event::Assigned { cluster, cluster_name });
     }
 
@@ -283,7 +284,7 @@ impl Node {
         self.membership.dial_failures.remove(&node);
         if self.is_coordinating() {
             self.greet_with_succession(link);
-            self.assign_again(node);
+            self.member_reached(node);
         }
         if self.upward_link() == Some(link) {
             self.membership.adrift = false;

@@ -67,6 +67,8 @@ pub(super) struct Membership {
     pub(super) let_go: BTreeSet<NodeId>,
     /// Whether this node has told a coordinator that it has its place.
     pub(super) introduced: bool,
+    /// When it says which assignment it has.
+    pub(super) acknowledge_at: Option<Time>,
     /// Attempts to reach peers that failed in a row.
     pub(super) dial_failures: BTreeMap<NodeId, u32>,
     /// Reports on their way up.

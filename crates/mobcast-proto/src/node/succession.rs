@@ -283,6 +283,7 @@ impl Node {
                 self.drain_coordinator();
             } else {
                 self.member_ready(node, epoch);
+                self.way_renewed(node);
             }
         } else if let Some(regency) = self.regency.as_mut().filter(|regency| regency.standings.len() < NODES_MAX) {
             regency.expected.extend(&standing.children);
@@ -314,7 +315,7 @@ impl Node {
                     regency.standings.remove(&node);
                 }
             }
-            Report::Ready { .. } | Report::Unreachable { .. } => {}
+            Report::Ready { .. } | Report::Assigned { .. } | Report::Unreachable { .. } => {}
             report if regency.held_bytes < REPORTS_HELD_BYTES_MAX => {
                 regency.held_bytes += SignedReport::body(from, &report).len();
                 regency.held.push((from, report));

@@ -140,6 +140,7 @@ fn reports() -> Frame {
     let result = |outcome| Report::Result(NodeResult { broadcast: BROADCAST, outcome, elapsed_us: 1_000_000, traffic });
     let all = [
         Report::Ready { epoch: 4 },
+        Report::Assigned { epoch: 70_000 },
         Report::Lost { node: NodeId(9) },
         Report::Unreachable { node: NodeId(u32::MAX) },
         result(Ok(Digest([6; 32]))),

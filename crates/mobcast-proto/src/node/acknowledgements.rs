@@ -1,0 +1,116 @@
+//! Assignments are acknowledged. What a link has not delivered when it breaks is lost with it, and those further down hear nothing of
+//! that: a member that kept an old assignment would keep an old share, and take for its cluster what others take too.
+
+use crate::group::report::Report;
+use crate::limits::SILENCE_MAX;
+use crate::time::{Duration, Time};
+use crate::units::NodeId;
+
+use super::Node;
+
+/// A member acknowledges its assignment so long after it has come, or up to twice that, and the later ones that have come meanwhile with
+/// it. As receipts, less often in large groups.
+const PAUSE: Duration = Duration::from_secs(1);
+/// What is not acknowledged after this is sent again: by then a link that has died is known to be dead.
+const PATIENCE: Duration = SILENCE_MAX;
+/// Each time it is sent again doubles the patience, up to this: the way may just be slow.
+const PATIENCE_MAX: Duration = Duration(8 * SILENCE_MAX.0);
+/// What was sent later than this before its way broke is on another way already.
+const ON_ITS_WAY: Duration = Duration::from_secs(1);
+
+/// A member's last assignment, which it has not acknowledged.
+pub(super) struct Unacknowledged {
+    epoch: u32,
+    sent: Time,
+    patience: Duration,
+}
+
+// ---- A member ----
+
+impl Node {
+    /// An assignment has come.
+    pub(super) fn acknowledge_later(&mut self) {
+        if !self.is_coordinating() && self.membership.acknowledge_at.is_none() {
+            let pause = PAUSE.times(self.thousands());
+            let spread = self.random.below(usize::try_from(pause.0).unwrap_or(usize::MAX).max(1)) as u64;
+            self.membership.acknowledge_at = Some(self.now + pause + Duration(spread));
+        }
+    }
+
+    pub(super) fn acknowledge_assignment(&mut self) {
+        let due = self.membership.acknowledge_at.is_some_and(|at| at <= self.now);
+        if due && (self.upward_link().is_some() || self.is_coordinating()) {
+            self.membership.acknowledge_at = None;
+            if let Some(epoch) = self.assignment().map(|a| a.epoch).filter(|_| !self.is_coordinating()) {
+                self.report(Report::Assigned { epoch });
+            }
+        }
+    }
+
+    /// What each member says from time to time, those of larger groups say less often: the group's nodes in thousands.
+    pub(super) fn thousands(&self) -> u64 {
+        let nodes = self.assignment().map_or(1, |a| u64::from(a.cluster_size) * a.clusters.len() as u64);
+        nodes.div_ceil(1000)
+    }
+}
+
+// ---- The coordinator ----
+
+impl Node {
+    /// An assignment goes to a member.
+    pub(super) fn await_acknowledgement(&mut self, node: NodeId, epoch: u32) {
+        let patience = self.coordination.unacknowledged.get(&node).map_or(PATIENCE, |before| before.patience);
+        self.coordination.unacknowledged.insert(node, Unacknowledged { epoch, sent: self.now, patience });
+    }
+
+    /// A member has the assignment of this epoch.
+    pub(super) fn acknowledged(&mut self, node: NodeId, epoch: u32) {
+        if self.coordination.unacknowledged.get(&node).is_some_and(|last| last.epoch == epoch) {
+            self.coordination.unacknowledged.remove(&node);
+        }
+    }
+
+    /// A member says which assignment it has. It has its place, then, also if what it said of that was lost further up.
+    pub(super) fn assigned(&mut self, node: NodeId, epoch: u32) {
+        self.coordination.joining.remove(&node);
+        self.acknowledged(node, epoch);
+    }
+
+    /// Sends again what has not been acknowledged for long.
+    pub(super) fn look_after_assignments(&mut self) {
+        let (now, thousands) = (self.now, self.thousands());
+        let mut due = Vec::new();
+        for (&node, last) in &mut self.coordination.unacknowledged {
+            if now.since(last.sent) >= last.patience.times(thousands) {
+                last.patience = Duration((2 * last.patience.0).min(PATIENCE_MAX.0));
+                due.push(node);
+            }
+        }
+        self.assign_again(&due);
+    }
+
+    /// A member has come to this coordinator over a new link: what was on its way to it may be lost.
+    pub(super) fn member_reached(&mut self, node: NodeId) {
+        if self.coordination.unacknowledged.contains_key(&node) {
+            self.assign_again(&[node]);
+        }
+    }
+
+    /// A member has said again who it is: what was on its way to those below it may be lost.
+    pub(super) fn way_renewed(&mut self, through: NodeId) {
+        let (now, patience) = (self.now, ON_ITS_WAY.times(self.thousands()));
+        let Some(coordinator) = &self.coordinator else { return };
+        let old = self.coordination.unacknowledged.iter().filter(|(_, last)| now.since(last.sent) >= patience);
+        let below = old.map(|(&node, _)| node).filter(|&node| coordinator.path_to(node).contains(&through));
+        let below: Vec<NodeId> = below.collect();
+        self.assign_again(&below);
+    }
+
+    fn assign_again(&mut self, nodes: &[NodeId]) {
+        if let Some(coordinator) = self.coordinator.as_mut().filter(|_| !nodes.is_empty()) {
+            // As if they had none.
+            nodes.iter().for_each(|&node| coordinator.renew(node, 0));
+            self.drain_coordinator();
+        }
+    }
+}
