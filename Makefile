@@ -13,6 +13,7 @@ demo:
 	cargo run --release --package mobcast-cli --bin mobcast -- demo
 
 lab-demo:
+	@[ "$$(id -u)" = 0 ] || { echo 'make lab-demo makes network namespaces, which needs root: sudo env "PATH=$$PATH" make lab-demo' >&2; exit 2; }
 	cargo build --release --package mobcast-cli --package mobcast-lab
 	rm -f target/lab-demo/demo.jsonl
 	cargo run --quiet --release --package mobcast-lab -- run scenarios/experiments/demo.toml --accept-void --output target/lab-demo/demo.jsonl

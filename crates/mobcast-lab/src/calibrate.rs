@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`traffic`] | streams and datagrams between nodes |
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mobcast_topology::{Change, Cluster, ClusterIndex, LinkRef, PayloadFactor, Scenario, Topology, WanLink};
 use serde::Serialize;
@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::cli::CalibrateArgs;
 use crate::error::LabError;
 use crate::hub::control::Links;
+use crate::interrupt::Interrupt;
 use crate::lab::{Lab, LabNode};
 use crate::run::load::Load;
 use crate::run::process;
@@ -25,6 +26,8 @@ const C: ClusterIndex = ClusterIndex(2);
 const MS: u64 = 1_000_000;
 /// Rates of links, in bytes per second.
 const RATES: [u64; 4] = [800_000, 3_000_000, 10_000_000, 100_000_000];
+/// What all links together carry where the hub is to show what it can.
+const TOTAL: u64 = 100_000_000;
 /// Streams of TCP.
 const STREAMS: [usize; 2] = [1, 8];
 /// One-way delays, in milliseconds.
@@ -67,7 +70,9 @@ impl Measured {
 /// Measures everything and prints it.
 pub fn run(args: &CalibrateArgs) -> Result<(), LabError> {
     let time = Duration::from_secs_f64(args.seconds.clamp(0.5, 60.0));
-    let mut bench = Bench { lab: Lab::build(&topology(), &format!("calibrate-{}", std::process::id()), true)?, time };
+    let interrupt = Interrupt::watch()?;
+    let name = format!("calibrate-{}", std::process::id());
+    let mut bench = Bench { lab: Lab::build(&topology(), &name, true, &interrupt)?, time, interrupt };
     let mut all = Vec::new();
     let mut say = |measured: Vec<Measured>| {
         if !args.json {
@@ -88,6 +93,7 @@ pub fn run(args: &CalibrateArgs) -> Result<(), LabError> {
     }
     say(bench.changes()?);
     say(vec![bench.cross_talk()?]);
+    say(vec![bench.together()?]);
     if args.json {
         println!("{}", serde_json::to_string(&all).expect("plain data"));
     }
@@ -118,6 +124,7 @@ fn topology() -> Topology {
 struct Bench {
     lab: Lab,
     time: Duration,
+    interrupt: Interrupt,
 }
 
 impl Bench {
@@ -127,6 +134,7 @@ impl Bench {
 
     /// The links between all clusters become this one; these changes happen.
     fn set(&self, link: WanLink, changes: &[Change]) -> Result<(), LabError> {
+        self.interrupt.check()?;
         let mut topology = topology();
         for (one, other) in [(A, B), (A, C), (B, C)] {
             topology.link_both(one, other, link).expect("they are there");
@@ -137,9 +145,9 @@ impl Bench {
     fn goodput(&mut self, rate: u64, count: usize) -> Result<Measured, LabError> {
         self.set(WanLink::new(rate, 10 * MS), &[])?;
         let streams = Streams::start(self.node("A1"), self.node("B1"), count)?;
-        std::thread::sleep(FINDING);
+        self.interrupt.sleep(FINDING)?;
         let (hub, before) = (self.hub_cpu(), Load::now());
-        let seen = streams.rate_bytes_per_s(self.time);
+        let seen = self.rate_bytes_per_s(&streams)?;
         let busy = Load::now().since(&before).processors;
         let hub = 100.0 * (self.hub_cpu() - hub) / self.time.as_secs_f64();
         let late = self.lab.counts()?.late_ms(0.99);
@@ -153,6 +161,13 @@ impl Bench {
             allowed: 3.0,
             note: format!("; hub {hub:.0} % of a core, 99 of 100 late by at most {late} ms; machine {busy:.0} % busy"),
         })
+    }
+
+    /// What arrives through streams, per second, in the time of a measurement.
+    fn rate_bytes_per_s(&self, streams: &Streams) -> Result<f64, LabError> {
+        let (before, start) = (streams.received(), Instant::now());
+        self.interrupt.sleep(self.time)?;
+        Ok((streams.received() - before) as f64 / start.elapsed().as_secs_f64())
     }
 
     fn hub_cpu(&self) -> f64 {
@@ -187,6 +202,35 @@ impl Bench {
         })
     }
 
+    /// All links at once, as much together as one core is to carry.
+    fn together(&mut self) -> Result<Measured, LabError> {
+        const PAIRS: [(&str, &str); 6] =
+            [("A1", "B1"), ("B2", "A2"), ("A2", "C1"), ("C2", "A1"), ("B1", "C2"), ("C1", "B2")];
+        let rate = TOTAL / PAIRS.len() as u64;
+        self.set(WanLink::new(rate, 10 * MS), &[])?;
+        let streams = PAIRS.map(|(from, to)| Streams::start(self.node(from), self.node(to), 4));
+        let streams = streams.into_iter().collect::<Result<Vec<Streams>, LabError>>()?;
+        self.interrupt.sleep(FINDING)?;
+        let received = || streams.iter().map(Streams::received).sum::<u64>();
+        let (hub, load, before, start) = (self.hub_cpu(), Load::now(), received(), Instant::now());
+        self.interrupt.sleep(self.time)?;
+        let seen = (received() - before) as f64 / start.elapsed().as_secs_f64();
+        let busy = Load::now().since(&load).processors;
+        let hub = 100.0 * (self.hub_cpu() - hub) / start.elapsed().as_secs_f64();
+        let late = self.lab.counts()?.late_ms(0.99);
+        let set = PayloadFactor::ETHERNET_TCP.of(rate * PAIRS.len() as u64) as f64;
+        Ok(Measured {
+            what: format!("goodput of six links of {:.1} MB/s together", rate as f64 / 1e6),
+            set: set / 1e6,
+            seen: seen / 1e6,
+            unit: "MB/s",
+            off: 100.0 * (seen / set - 1.0),
+            // Each carries the acknowledgements of the one that comes back, too.
+            allowed: 3.0 + 2.0,
+            note: format!("; hub {hub:.0} % of a core, 99 of 100 late by at most {late} ms; machine {busy:.0} % busy"),
+        })
+    }
+
     /// A link that is kept full by datagrams is made slower, then faster.
     fn changes(&mut self) -> Result<Vec<Measured>, LabError> {
         const STEPS: [(u64, u64); 2] = [(1_500, 3_000_000), (3_000, 10_000_000)];
@@ -214,15 +258,15 @@ impl Bench {
     fn cross_talk(&mut self) -> Result<Measured, LabError> {
         self.set(WanLink::new(10_000_000, 10 * MS), &[])?;
         let streams = Streams::start(self.node("A1"), self.node("B1"), 4)?;
-        std::thread::sleep(FINDING);
-        let alone = streams.rate_bytes_per_s(self.time);
+        self.interrupt.sleep(FINDING)?;
+        let alone = self.rate_bytes_per_s(&streams)?;
         // None of them the other way, where the acknowledgements of this one go and theirs would come.
         let others = [("A2", "C1"), ("C2", "B2"), ("C1", "A2")];
         let others: Result<Vec<Streams>, LabError> =
             others.map(|(from, to)| Streams::start(self.node(from), self.node(to), 4)).into_iter().collect();
         let others = others?;
-        std::thread::sleep(FINDING);
-        let beside = streams.rate_bytes_per_s(self.time);
+        self.interrupt.sleep(FINDING)?;
+        let beside = self.rate_bytes_per_s(&streams)?;
         drop(others);
         Ok(Measured {
             what: "goodput while three other links are full".into(),

@@ -82,7 +82,7 @@ pub struct RunArgs {
     /// Only scenarios of these names (comma-separated)
     #[arg(long, value_delimiter = ',')]
     pub scenario: Vec<String>,
-    /// Another number of repetitions than the experiment's
+    /// Another number of repetitions than the experiment's, also of rivals
     #[arg(long)]
     pub repetitions: Option<u32>,
     /// How often a void run is made again at once
@@ -91,7 +91,8 @@ pub struct RunArgs {
     /// Keep runs that were made while the machine was busy, marked as void (for functional tests)
     #[arg(long)]
     pub accept_void: bool,
-    /// Write what mobcast logs (as MOBCAST_LOG says) and prints into this directory, where each run has one of its own
+    /// Keep what programs log (mobcast as MOBCAST_LOG says) and print, and the hub's counters over time, in this directory,
+    /// where each run has one of its own
     #[arg(long)]
     pub logs: Option<PathBuf>,
 }

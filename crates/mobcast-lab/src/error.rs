@@ -45,7 +45,9 @@ pub enum LabError {
     #[error("{0}")]
     Failed(String),
     /// Interrupted by the user. Exit status 130.
-    #[error("interrupted: what was measured so far is kept, the same command goes on from there")]
+    #[error(
+        "interrupted, and the network is removed; runs that were finished are kept: the same command goes on after them"
+    )]
     Interrupted,
 }
 

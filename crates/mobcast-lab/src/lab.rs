@@ -3,6 +3,7 @@
 //! What is there of a lab stands in a directory of its own, so that another process can use it or remove it, also after
 //! a crash of the one that made it.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use crate::error::LabError;
 use crate::hub::carry::{DEVICE, ask};
 use crate::hub::control::{Answer, Counts, Links, Request};
 use crate::hub::tun::TUN;
+use crate::interrupt::Interrupt;
 use crate::namespace::{batch, in_namespace, ip, list, processes, remove};
 use crate::plan::{self, LabPlan, prefix};
 
@@ -110,8 +112,9 @@ pub fn obstacle() -> Option<String> {
 }
 
 impl Lab {
-    /// Makes the network of a topology. An `own` lab is removed with the value, and with the process.
-    pub fn build(topology: &Topology, name: &str, own: bool) -> Result<Lab, LabError> {
+    /// Makes the network of a topology. An `own` lab is removed with the value, and with the process; what was made until
+    /// an interrupt is removed in any case.
+    pub fn build(topology: &Topology, name: &str, own: bool, interrupt: &Interrupt) -> Result<Lab, LabError> {
         if name.is_empty() || name.len() > 32 || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
             return Err(LabError::Usage(format!(
                 "{name:?} is no name for a lab: letters, digits and dashes, at most 32"
@@ -137,7 +140,8 @@ impl Lab {
         // From here on, what is half made is removed.
         let mut lab = Lab { name: name.to_owned(), state, hub: None, own: true };
         lab.save()?;
-        lab.make(&plan)?;
+        // A terminal interrupts `ip` and `tc`, too, which then say that they failed.
+        lab.make(&plan, interrupt).map_err(|error| interrupt.check().err().unwrap_or(error))?;
         lab.own = own;
         Ok(lab)
     }
@@ -148,21 +152,26 @@ impl Lab {
         Ok(Lab { name: name.to_owned(), state, hub: None, own: false })
     }
 
-    fn make(&mut self, plan: &LabPlan) -> Result<(), LabError> {
-        run_batches(&plan.before_hub)?;
+    fn make(&mut self, plan: &LabPlan, interrupt: &Interrupt) -> Result<(), LabError> {
+        run_batches(&plan.before_hub, interrupt)?;
         let _allowed = Allowed::add(CONGESTION_CONTROL)?;
         let everywhere = plan.nodes.iter().map(|node| (&node.namespace, &SETTINGS[..0]));
         for (namespace, more) in everywhere.chain(plan.switches.iter().map(|name| (name, &SWITCH_SETTINGS[..]))) {
             set(namespace, SETTINGS.iter().chain(more))?;
         }
         self.start_hub(&plan.switches)?;
-        run_batches(&plan.after_hub)
+        run_batches(&plan.after_hub, interrupt)?;
+        interrupt.check()
     }
 
     fn start_hub(&mut self, switches: &[String]) -> Result<(), LabError> {
         let program = std::env::current_exe().map_err(LabError::Hub)?;
         let real_time = Command::new("chrt").args(["--fifo", HUB_PRIORITY, "true"]).stderr(Stdio::null()).status();
-        let mut command = if real_time.is_ok_and(|status| status.success()) {
+        let real_time = real_time.is_ok_and(|status| status.success());
+        if !real_time {
+            eprintln!("mobcast-lab: `chrt` gives no real-time priority here: busy nodes may make the links late");
+        }
+        let mut command = if real_time {
             let mut command = Command::new("chrt");
             command.args(["--fifo", HUB_PRIORITY]).arg(program);
             command
@@ -278,17 +287,18 @@ pub fn down(name: &str) -> Result<(), LabError> {
 
 /// The labs of which there is something: their names, and the process that removes each if it still runs.
 pub fn labs() -> Vec<(String, Option<u32>)> {
-    let Ok(entries) = std::fs::read_dir(PLACE) else { return Vec::new() };
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut labs: Vec<_> = names
+    let entries = std::fs::read_dir(PLACE).into_iter().flatten();
+    let noted = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    // What a probe or a crash between two steps has left is noted nowhere.
+    let names: BTreeSet<String> = noted.chain(list("").iter().filter_map(|name| plan::lab_of(name))).collect();
+    names
+        .into_iter()
         .map(|name| {
             let owner = read_state(&name).and_then(|state| state.owner);
             let running = owner.filter(|pid| program_of(*pid).is_some_and(|program| program.contains("mobcast-lab")));
             (name, running)
         })
-        .collect();
-    labs.sort();
-    labs
+        .collect()
 }
 
 fn end_hub(name: &str, pid: Option<u32>) {
@@ -320,7 +330,7 @@ fn place(name: &str) -> PathBuf {
 }
 
 fn scratch(name: &str) -> PathBuf {
-    Path::new(SCRATCH).join(prefix(name).trim_end_matches('-'))
+    Path::new(SCRATCH).join(prefix(name).trim_end_matches('.'))
 }
 
 fn read_state(name: &str) -> Option<State> {
@@ -333,8 +343,9 @@ fn program_of(pid: u32) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).replace('\0', " "))
 }
 
-fn run_batches(batches: &[(&'static str, Option<String>, String)]) -> Result<(), LabError> {
+fn run_batches(batches: &[(&'static str, Option<String>, String)], interrupt: &Interrupt) -> Result<(), LabError> {
     for (tool, namespace, lines) in batches.iter().filter(|(.., lines)| !lines.is_empty()) {
+        interrupt.check()?;
         batch(tool, namespace.as_deref(), lines)?;
     }
     Ok(())

@@ -7,6 +7,7 @@
 //! | [`lab`] | a lab in operation: made, found again, removed |
 //! | [`namespace`] | network namespaces |
 //! | [`hub`] | the WAN links, in a process of their own |
+//! | [`interrupt`] | being told to stop |
 //! | [`run`] | experiments: programs on nodes, what they did, what it cost |
 //! | [`calibrate`] | how well links are emulated |
 //! | [`report`] | tables and charts from the lines that runs have written |
@@ -19,6 +20,7 @@ pub mod cli;
 pub mod clock;
 pub mod error;
 pub mod hub;
+pub mod interrupt;
 pub mod lab;
 pub mod namespace;
 pub mod plan;

@@ -10,8 +10,9 @@ use mobcast_lab::cli::{self, Cli};
 use mobcast_lab::error::LabError;
 use mobcast_lab::hub::carry;
 use mobcast_lab::hub::control::Links;
+use mobcast_lab::interrupt::Interrupt;
 use mobcast_lab::lab::{self, Lab};
-use mobcast_lab::{calibrate, report, run};
+use mobcast_lab::{calibrate, plan, report, run};
 use mobcast_topology::files::TopologyFile;
 use mobcast_topology::{ClusterIndex, Scenario, optimum};
 
@@ -37,7 +38,8 @@ fn main() -> ExitCode {
 
 fn up(args: &cli::UpArgs) -> Result<(), LabError> {
     let topology = TopologyFile::load(&args.topology)?.topology;
-    let lab = Lab::build(&topology, &args.name, false)?;
+    plan::check(&topology, &args.topology)?;
+    let lab = Lab::build(&topology, &args.name, false, &Interrupt::watch()?)?;
     lab.begin(Links::new(&Scenario::steady(topology), args.seed))?;
     println!(
         "the lab {:?} is up; a command on a node: mobcast-lab exec --name {0} {1} -- ip address",

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::os::linux::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -61,6 +62,11 @@ pub fn list(prefix: &str) -> Vec<String> {
     let mut names: Vec<String> = names.filter(|name| name.starts_with(prefix)).collect();
     names.sort();
     names
+}
+
+/// The number of a namespace, which `/proc/PID/ns/net` has for each process in it.
+pub fn inode(name: &str) -> io::Result<u64> {
+    Ok(std::fs::metadata(Path::new(PLACE).join(name))?.st_ino())
 }
 
 /// What runs in a namespace.

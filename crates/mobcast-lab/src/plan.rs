@@ -7,6 +7,7 @@
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
+use std::path::Path;
 
 use mobcast_topology::{ClusterIndex, Topology, WanNic};
 
@@ -65,9 +66,15 @@ pub struct LabPlan {
     pub after_hub: Vec<(&'static str, Option<String>, String)>,
 }
 
-/// What all namespaces of a lab begin with.
+/// What all namespaces of a lab begin with, and those of no other lab: names of labs have no dots.
 pub fn prefix(lab: &str) -> String {
-    format!("mobcast-lab-{lab}-")
+    format!("mobcast-lab-{lab}.")
+}
+
+/// The lab of a namespace, if it is a lab's.
+pub fn lab_of(namespace: &str) -> Option<String> {
+    let (lab, _) = namespace.strip_prefix("mobcast-lab-")?.split_once('.')?;
+    Some(lab.to_owned())
 }
 
 /// The cluster of an address of the lab.
@@ -78,8 +85,19 @@ pub fn cluster_of(address: [u8; 4]) -> Option<ClusterIndex> {
     }
 }
 
+/// Whether there can be a lab with the topology that this file says, or why not.
+pub fn check(topology: &Topology, file: &Path) -> Result<(), LabError> {
+    plan(topology, "check").map(drop).map_err(|error| LabError::Usage(format!("{}: {error}", file.display())))
+}
+
 /// The plan for a topology, in a lab of this name.
 pub fn plan(topology: &Topology, lab: &str) -> Result<LabPlan, LabError> {
+    if let Some(fabric) = topology.clusters().iter().find(|cluster| cluster.fabric_bytes_per_s.is_some()) {
+        // The optimum counts with it.
+        let name = &fabric.name;
+        let remedy = "leave the key away, or simulate it with mobcast-sim";
+        return Err(LabError::Usage(format!("cluster {name} has fabric_mb_per_s, which a lab cannot limit: {remedy}")));
+    }
     let prefix = prefix(lab);
     let mut plan = LabPlan { nodes: Vec::new(), switches: Vec::new(), before_hub: Vec::new(), after_hub: Vec::new() };
     if topology.clusters().len() > COUNT_MAX {
@@ -295,9 +313,9 @@ mod tests {
     #[test]
     fn network_cards_are_limited_on_both_sides() {
         let plan = plan(&topology(), "x").unwrap();
-        let out = lines_of(&plan, "tc", "mobcast-lab-x-A2");
+        let out = lines_of(&plan, "tc", "mobcast-lab-x.A2");
         assert!(out.contains("htb rate 100933328bit burst 25233 cburst 25233"), "{out}");
-        let into = lines_of(&plan, "tc", "mobcast-lab-x-switch-A");
+        let into = lines_of(&plan, "tc", "mobcast-lab-x.switch-A");
         assert_eq!(into.matches("htb rate").count(), 2, "{into}");
         assert_eq!(into.matches("bfifo").count(), 2, "a switch's port has one queue: {into}");
     }
@@ -305,7 +323,7 @@ mod tests {
     #[test]
     fn a_card_serves_destinations_by_turns() {
         let plan = plan(&topology(), "x").unwrap();
-        let out = lines_of(&plan, "tc", "mobcast-lab-x-A2");
+        let out = lines_of(&plan, "tc", "mobcast-lab-x.A2");
         assert_eq!(out.matches("bfifo").count(), QUEUES as usize, "{out}");
         let filters: Vec<&str> = out.lines().filter(|line| line.starts_with("filter")).collect();
         assert_eq!(filters.len(), QUEUES as usize, "every last number has a queue: {out}");
@@ -316,22 +334,37 @@ mod tests {
     #[test]
     fn neighbours_are_known_for_good() {
         let plan = plan(&topology(), "x").unwrap();
-        let node = lines_of(&plan, "ip", "mobcast-lab-x-A2");
+        let node = lines_of(&plan, "ip", "mobcast-lab-x.A2");
         let known: Vec<&str> = node.lines().filter(|line| line.starts_with("neighbour add")).collect();
         assert_eq!(known.len(), 2, "the other node and the switch: {node}");
         assert!(known[0].contains("10.100.1.1 lladdr 02:6d:64:00:01:01 nud permanent"), "{}", known[0]);
-        let switch = lines_of(&plan, "ip", "mobcast-lab-x-switch-B");
+        let switch = lines_of(&plan, "ip", "mobcast-lab-x.switch-B");
         assert!(switch.contains("neighbour add 10.101.2.3 lladdr 02:6d:65:00:02:03 nud permanent dev wan"), "{switch}");
     }
 
     #[test]
     fn a_second_card_takes_what_goes_to_other_clusters() {
         let plan = plan(&topology(), "x").unwrap();
-        let node = lines_of(&plan, "ip", "mobcast-lab-x-B1");
+        let node = lines_of(&plan, "ip", "mobcast-lab-x.B1");
         assert!(node.contains("route add default via 10.101.2.254 dev eth1 src 10.100.2.3"), "{node}");
-        let switch = lines_of(&plan, "ip", "mobcast-lab-x-switch-B");
+        let switch = lines_of(&plan, "ip", "mobcast-lab-x.switch-B");
         assert!(switch.contains("route add 10.100.2.3/32 via 10.101.2.3 dev wan"), "{switch}");
-        assert_eq!(lines_of(&plan, "tc", "mobcast-lab-x-switch-B"), "", "only its way out has a limit");
+        assert_eq!(lines_of(&plan, "tc", "mobcast-lab-x.switch-B"), "", "only its way out has a limit");
+    }
+
+    #[test]
+    fn no_lab_takes_another_s_namespaces_for_its_own() {
+        assert!(!"mobcast-lab-x-2.A1".starts_with(&prefix("x")), "names of labs may begin alike");
+        assert_eq!(lab_of("mobcast-lab-x-2.switch-A"), Some("x-2".to_owned()));
+        assert_eq!(lab_of("mobcast-x.A1"), None);
+    }
+
+    #[test]
+    fn what_cannot_be_emulated_is_refused() {
+        let mut topology = topology();
+        topology.cluster_mut(ClusterIndex(0)).unwrap().fabric_bytes_per_s = Some(1_000_000);
+        let error = plan(&topology, "x").unwrap_err();
+        assert!(error.status() == 2 && error.to_string().contains("fabric_mb_per_s"), "{error}");
     }
 
     #[test]

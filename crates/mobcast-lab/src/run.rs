@@ -5,6 +5,7 @@
 //! | [`mobcast`] | a broadcast with mobcast |
 //! | [`rival`] | a broadcast with another program |
 //! | [`process`] | programs on nodes |
+//! | [`census`] | what all programs of a node cost |
 //! | [`load`] | how busy the machine was |
 //! | [`phases`] | where the time went |
 //! | [`lines`] | the file of finished runs |
@@ -23,12 +24,16 @@ use mobcast_topology::{Cluster, Topology};
 
 use crate::cli::RunArgs;
 use crate::error::LabError;
+use crate::hub::control::Counts;
+use crate::interrupt::Interrupt;
 use crate::lab::Lab;
+use crate::plan;
 use judge::Conditions;
 use lines::Lines;
-use load::Load;
+use load::{Busy, Load};
 use process::Usage;
 
+pub mod census;
 pub mod judge;
 pub mod lines;
 pub mod load;
@@ -39,6 +44,8 @@ pub mod rival;
 
 /// What a run takes beside the transfer, for the time that is left.
 const BESIDE: Duration = Duration::from_secs(4);
+/// The name of this program in records.
+const LAB: &str = "mobcast-lab";
 /// A pause between runs, in which what the one before has left behind settles.
 const SETTLING: Duration = Duration::from_millis(500);
 
@@ -95,26 +102,27 @@ pub fn run(args: RunArgs) -> Result<(), LabError> {
         let path = args.experiment.display();
         return Err(LabError::Usage(format!("{path} has stripes, which the simulator runs: mobcast-sim run {path}")));
     }
-    let experiment = Experiment::load(&args.experiment)?;
+    let mut experiment = Experiment::load(&args.experiment)?;
+    if args.quick && experiment.quick.is_none() {
+        let path = args.experiment.display();
+        return Err(LabError::Usage(format!("{path} has no short form: write [quick] into it, or leave --quick away")));
+    }
+    if let Some(repetitions) = args.repetitions {
+        experiment.repeat(repetitions);
+    }
     if let Some(reason) = crate::lab::obstacle() {
         return Err(LabError::Missing(reason));
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(LabError::Hub)?;
-    let mut session = Session::new(args, &experiment)?;
+    let interrupt = Interrupt::watch()?;
+    let mut session = Session::new(args, &experiment, interrupt.clone())?;
     runtime.block_on(async {
         tokio::select! {
+            biased;
+            () = interrupt.happened() => Err(LabError::Interrupted),
             done = session.all(&experiment) => done,
-            () = interrupted() => Err(LabError::Interrupted),
         }
     })
-}
-
-async fn interrupted() {
-    let mut terminated = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).expect("a signal");
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminated.recv() => {}
-    }
 }
 
 struct Session {
@@ -123,6 +131,7 @@ struct Session {
     mobcast: PathBuf,
     machine: String,
     versions: BTreeMap<String, String>,
+    interrupt: Interrupt,
     /// The lab that is there, and what it was built for.
     lab: Option<(Lab, Vec<Cluster>)>,
     prepared: BTreeSet<String>,
@@ -131,7 +140,7 @@ struct Session {
 }
 
 impl Session {
-    fn new(args: RunArgs, experiment: &Experiment) -> Result<Session, LabError> {
+    fn new(args: RunArgs, experiment: &Experiment, interrupt: Interrupt) -> Result<Session, LabError> {
         let mobcast = args.mobcast.clone().map_or_else(find_mobcast, Ok)?;
         let default = format!("{}{}.jsonl", experiment.name, if args.quick { "-quick" } else { "" });
         let output = args.output.clone().unwrap_or_else(|| PathBuf::from(default));
@@ -144,6 +153,7 @@ impl Session {
             mobcast,
             machine: machine(),
             versions: BTreeMap::new(),
+            interrupt,
             lab: None,
             prepared: BTreeSet::new(),
             failed: 0,
@@ -155,10 +165,14 @@ impl Session {
     async fn all(&mut self, experiment: &Experiment) -> Result<(), LabError> {
         let planned = self.select(experiment.runs(self.args.quick))?;
         self.check(&planned)?;
-        let open: Vec<&Planned> = planned.iter().filter(|run| !self.lines.has(&run.case, run.repetition)).collect();
+        let open: Vec<&Planned> = planned.iter().filter(|run| !self.lines.has(run)).collect();
         eprintln!("{}: {}", experiment.name, experiment.title);
         if open.len() < planned.len() {
             eprintln!("{} of {} runs stand in the output already", planned.len() - open.len(), planned.len());
+        }
+        for other in self.lines.other_versions(&planned, &self.versions) {
+            let remedy = "they count all the same, unless you give another --output";
+            eprintln!("some of these were made with {other}: {remedy}");
         }
         for (number, run) in open.iter().enumerate() {
             let left: f64 = open[number..].iter().map(|run| expected_s(run)).sum();
@@ -173,24 +187,26 @@ impl Session {
                 Ok(())
             }
             (failed, void) => Err(LabError::Failed(format!(
-                "{failed} runs failed and {void} are void: the reasons stand in their lines; the same command repeats the void ones"
+                "{failed} runs failed and {void} are void: the reasons stand in their lines; the same command repeats them"
             ))),
         }
     }
 
     /// The runs that are asked for, with the lab named in them.
     fn select(&self, planned: Vec<Planned>) -> Result<Vec<Planned>, LabError> {
-        let wanted = |names: &[String], name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
-        let chosen = |run: &Planned| {
+        let program = |run: &Planned| {
             let case = &run.case;
-            let name = if case.strategy.is_empty() { &case.program } else { &case.strategy };
-            wanted(&self.args.only, name)
-                && wanted(&self.args.scenario, &case.scenario)
-                && self.args.repetitions.is_none_or(|most| run.repetition < most)
+            if case.strategy.is_empty() { case.program.clone() } else { case.strategy.clone() }
         };
+        let scenario = |run: &Planned| run.case.scenario.clone();
+        named("--only", &self.args.only, planned.iter().map(program).collect())?;
+        named("--scenario", &self.args.scenario, planned.iter().map(scenario).collect())?;
+        let wanted = |names: &[String], name: &String| names.is_empty() || names.contains(name);
+        let chosen =
+            |run: &Planned| wanted(&self.args.only, &program(run)) && wanted(&self.args.scenario, &scenario(run));
         let mut runs: Vec<Planned> = planned.into_iter().filter(chosen).collect();
         if runs.is_empty() {
-            return Err(LabError::Usage("no run of the experiment has such a name: see --only and --scenario".into()));
+            return Err(LabError::Usage("the experiment has no run of these: --only and --scenario leave none".into()));
         }
         for run in &mut runs {
             "lab".clone_into(&mut run.case.instrument);
@@ -203,6 +219,7 @@ impl Session {
         let known = strategies(&self.mobcast)?;
         let mut rivals: BTreeMap<&str, &RivalFile> = BTreeMap::new();
         for run in planned {
+            plan::check(&run.scenario.topology, &self.args.experiment)?;
             match &run.program {
                 Program::Mobcast { strategy } if !known.contains(strategy) => {
                     let known = known.join(", ");
@@ -224,7 +241,10 @@ impl Session {
             }
         }
         let version = output_of(Command::new(&self.mobcast).arg("version")).unwrap_or_default();
-        self.versions.insert("mobcast".into(), version.lines().next().unwrap_or_default().to_owned());
+        let version = version.lines().next().unwrap_or_default();
+        self.versions.insert("mobcast".into(), format!("{version} (build {})", build(&self.mobcast)?));
+        let own = std::env::current_exe().map_err(LabError::at("mobcast-lab"))?;
+        self.versions.insert(LAB.into(), format!("{} (build {})", env!("CARGO_PKG_VERSION"), build(&own)?));
         for (name, rival) in rivals {
             if let Some(reason) = rival::obstacle(rival) {
                 return Err(LabError::Missing(reason));
@@ -238,7 +258,15 @@ impl Session {
     async fn one(&mut self, run: &Planned) -> Result<RunRecord, LabError> {
         let mut tries = 0;
         loop {
-            let record = self.attempt(run).await?;
+            let record = match self.attempt(run).await {
+                Ok(record) => record,
+                Err(LabError::Interrupted) => return Err(LabError::Interrupted),
+                Err(error) => {
+                    // What is wrong with the lab is not to be the next run's.
+                    self.lab = None;
+                    judge::not_run(run, self.conditions_of(run, date()), error.to_string())
+                }
+            };
             self.lines.append(&record)?;
             if record.outcome == RunOutcome::Void && tries < self.args.retries && !self.args.accept_void {
                 eprint!("void ({}), again … ", record.reason.as_deref().unwrap_or_default());
@@ -281,20 +309,27 @@ impl Session {
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let known = 100.0 * (nodes + hub_cpu_seconds) / (cores * after.seconds_since(&before));
         busy.processors = busy.processors.max(known);
-        let conditions = Conditions {
-            date,
-            machine: self.machine.clone(),
-            versions: self.versions_of(run),
-            load: busy,
-            hub_cpu_seconds,
-            counts: lab.counts()?,
-        };
+        let counts = lab.counts()?;
+        if self.args.logs.is_some() {
+            let (path, text) = (logs.join("hub.json"), serde_json::to_string(&counts).expect("plain data"));
+            std::fs::write(&path, text).map_err(LabError::at(path))?;
+        }
+        let conditions = Conditions { load: busy, hub_cpu_seconds, counts, ..self.conditions_of(run, date) };
         Ok(judge::record(lab.nodes(), run, &attempt, conditions))
     }
 
-    fn versions_of(&self, run: &Planned) -> BTreeMap<String, String> {
-        let name = &run.case.program;
-        self.versions.iter().filter(|(program, _)| *program == name).map(|(a, b)| (a.clone(), b.clone())).collect()
+    /// What is known of a run's conditions before it.
+    fn conditions_of(&self, run: &Planned, date: String) -> Conditions {
+        let took_part = |name: &String| *name == run.case.program || name == LAB;
+        let versions = self.versions.iter().filter(|(name, _)| took_part(name));
+        Conditions {
+            date,
+            machine: self.machine.clone(),
+            versions: versions.map(|(name, version)| (name.clone(), version.clone())).collect(),
+            load: Busy::default(),
+            hub_cpu_seconds: 0.0,
+            counts: Counts::default(),
+        }
     }
 
     /// The lab becomes one that has this topology's nodes and cards; its links are set with each run.
@@ -304,7 +339,7 @@ impl Session {
         }
         // Before the other is built: it has the same name.
         self.lab = None;
-        let lab = Lab::build(topology, &format!("run-{}", std::process::id()), true)?;
+        let lab = Lab::build(topology, &format!("run-{}", std::process::id()), true, &self.interrupt)?;
         self.lab = Some((lab, topology.clusters().to_vec()));
         self.prepared.clear();
         Ok(())
@@ -319,6 +354,24 @@ fn find_mobcast() -> Result<PathBuf, LabError> {
     let found = candidates.into_iter().find(|path| path.is_file());
     let missing = "the command mobcast is neither beside mobcast-lab nor in PATH: build it, or say --mobcast FILE";
     found.ok_or_else(|| LabError::Missing(missing.to_owned()))
+}
+
+/// Every name that was given is one of those that there are.
+fn named(option: &str, given: &[String], known: BTreeSet<String>) -> Result<(), LabError> {
+    match given.iter().find(|name| !known.contains(*name)) {
+        None => Ok(()),
+        Some(name) => {
+            let known = Vec::from_iter(known).join(", ");
+            Err(LabError::Usage(format!("{option} {name}: the experiment has {known}")))
+        }
+    }
+}
+
+/// Which build a program is: the beginning of its file's hash (BLAKE3), since code changes while versions stay.
+fn build(program: &Path) -> Result<String, LabError> {
+    const DIGITS: usize = 12;
+    let bytes = std::fs::read(program).map_err(LabError::at(program))?;
+    Ok(blake3::hash(&bytes).to_hex()[..DIGITS].to_owned())
 }
 
 fn strategies(mobcast: &Path) -> Result<Vec<String>, LabError> {

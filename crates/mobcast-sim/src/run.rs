@@ -184,6 +184,7 @@ fn record(planned: &Planned, model: Model, outcome: &Outcome, imports: &Imports)
     let optimum = in_mb(planned.optimum.payload_bytes_per_s_lower);
     RunRecord {
         case: case(planned, model),
+        settings: Some(planned.settings()),
         repetition: planned.repetition,
         seed: planned.seed,
         machine: "simulated".into(),

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 pub struct RunRecord {
     /// What was run; two records with the same case and repetition are of the same run.
     pub case: Case,
+    /// How, and on what in full; none in lines of versions that did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<Settings>,
     /// Number of the run among those of its case, from 0.
     pub repetition: u32,
     /// From which everything that chance decides follows.
@@ -78,6 +81,27 @@ pub struct Case {
     pub named_clusters: bool,
 }
 
+/// What an experiment fixes for all of its cases, and the network of a run: what else it takes to make a run again.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Settings {
+    /// The network at the start, as a topology file.
+    pub network: String,
+    /// Capacities that change later.
+    pub changes: u64,
+    /// Bytes of a piece; none for the automatic choice.
+    pub piece_size: Option<u32>,
+    /// Whether payload went without encryption.
+    pub plain: bool,
+    /// Whether all nodes were members before the clock started.
+    pub gather: bool,
+    /// Broadcasts one after another in a running group; none for one.
+    pub rounds: Option<u32>,
+    /// Whether members took each other's word.
+    pub trust_members: bool,
+    /// Seconds after which the run would have failed.
+    pub timeout_s: f64,
+}
+
 /// How a run ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -92,7 +116,7 @@ pub enum RunOutcome {
 }
 
 /// The time of a run, taken apart: `start_seconds + object / steady + tail_seconds = seconds`. Imports are counted at
-/// the cluster that has least; in one cluster alone, at the node that completed last.
+/// the cluster that has least; in one cluster alone, at the node that completed last; the lab sees borders only, and gives none there.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Phases {
     /// Time lost before the steady rate was reached.
@@ -131,6 +155,9 @@ pub struct NodeRecord {
     pub name: String,
     /// Its cluster.
     pub cluster: String,
+    /// The name of the cluster that it found itself in, where nobody had told it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub found_cluster: String,
     /// From the start of the sender until it had everything, verified.
     pub seconds: f64,
     /// Payload received from other clusters, if the program reports it.

@@ -3,9 +3,8 @@
 
 use mobcast_topology::record::{Case, RunOutcome, RunRecord};
 
-/// The program that everything is compared with, and its strategy.
+/// The program that everything is compared with.
 const OURS: &str = "mobcast";
-const OUR_STRATEGY: &str = "mob";
 
 /// All runs of one case.
 #[derive(Debug)]
@@ -46,6 +45,17 @@ impl<'a> Summary<'a> {
         self.runs.iter().copied().filter(|run| run.outcome == RunOutcome::Complete)
     }
 
+    /// Whether there are void runs and no complete ones.
+    pub fn is_void(&self) -> bool {
+        self.count(RunOutcome::Complete) == 0 && self.count(RunOutcome::Void) > 0
+    }
+
+    /// The runs whose figures a table shows: those that count, or, where none does, the void ones.
+    pub fn shown(&self) -> impl Iterator<Item = &'a RunRecord> + '_ {
+        let outcome = if self.is_void() { RunOutcome::Void } else { RunOutcome::Complete };
+        self.runs.iter().copied().filter(move |run| run.outcome == outcome)
+    }
+
     /// The runs that do not count.
     pub fn incomplete(&self) -> impl Iterator<Item = &'a RunRecord> + '_ {
         self.runs.iter().copied().filter(|run| run.outcome != RunOutcome::Complete)
@@ -59,11 +69,6 @@ impl<'a> Summary<'a> {
     /// A figure of the complete runs.
     pub fn spread(&self, figure: impl Fn(&RunRecord) -> f64) -> Option<Spread> {
         Spread::of(self.complete().map(figure))
-    }
-
-    /// A figure of the complete runs that have it.
-    pub fn spread_of_some(&self, figure: impl Fn(&RunRecord) -> Option<f64>) -> Option<Spread> {
-        Spread::of(self.complete().filter_map(figure))
     }
 
     /// The optimum in MB/s, its lower and upper bound: the middle of all runs, complete or not, whose record has one.
@@ -85,7 +90,8 @@ impl<'a> Summary<'a> {
         self.case.program != OURS
     }
 
-    /// Median throughput of ours in the same place divided by that of this one; none for ours, or where one is missing.
+    /// Median throughput of ours in the same place, of the strategy that its experiment names first, divided by that of this
+    /// one; none for ours, or where one is missing.
     pub fn ours_to_it(&self, all: &[Summary<'_>]) -> Option<f64> {
         if !self.is_rival() {
             return None;
@@ -98,7 +104,7 @@ impl<'a> Summary<'a> {
         };
         let here = place(self.case);
         let ours = all.iter().filter(|other| !other.is_rival() && place(other.case) == here);
-        let ours = ours.min_by_key(|other| (other.case.strategy != OUR_STRATEGY, !other.case.named_clusters))?;
+        let ours = ours.min_by_key(|other| !other.case.named_clusters)?;
         let median = |summary: &Summary<'_>| summary.spread(|run| run.throughput_mb_per_s).map(|s| s.median);
         let (ours, its) = (median(ours)?, median(self)?);
         (its > 0.0).then_some(ours / its)

@@ -6,10 +6,10 @@ use std::fmt::Write;
 
 use mobcast_topology::record::{RunOutcome, RunRecord};
 
-use super::summary::{Summary, grouped, layout, megabytes, summaries};
+use super::summary::{Spread, Summary, grouped, layout, megabytes, summaries};
 
 /// Headings, and whether the column holds numbers.
-const COLUMNS: [(&str, bool); 21] = [
+const COLUMNS: [(&str, bool); 22] = [
     ("scenario", false),
     ("nodes", false),
     ("MB", true),
@@ -22,6 +22,7 @@ const COLUMNS: [(&str, bool); 21] = [
     ("optimum", true),
     ("fraction", true),
     ("ms each", true),
+    ("nodes at s: half, 99 %, all", true),
     ("start s", true),
     ("steady MB/s", true),
     ("tail s", true),
@@ -33,6 +34,9 @@ const COLUMNS: [(&str, bool); 21] = [
     ("ours ÷ it", true),
 ];
 const ABSENT: &str = "–";
+/// Of the cells after the scenario's, the first that a run has measured, and one that it has not.
+const FIRST_FIGURE: usize = 6;
+const OPTIMUM: usize = 8;
 
 /// Tables of all experiments in these records, in Markdown.
 pub fn markdown(records: &[RunRecord]) -> String {
@@ -78,16 +82,16 @@ fn number(value: Option<f64>, decimals: usize) -> String {
 /// All columns but the first.
 fn figures(summary: &Summary<'_>, all: &[Summary<'_>]) -> Vec<String> {
     let case = summary.case;
-    let median = |figure: fn(&RunRecord) -> f64| summary.spread(figure).map(|spread| spread.median);
-    let highest = |figure: fn(&RunRecord) -> Option<f64>| summary.spread_of_some(figure).map(|spread| spread.max);
-    let some = |figure: fn(&RunRecord) -> Option<f64>| summary.spread_of_some(figure).map(|spread| spread.median);
+    let spread = |figure: fn(&RunRecord) -> Option<f64>| Spread::of(summary.shown().filter_map(figure));
+    let highest = |figure: fn(&RunRecord) -> Option<f64>| spread(figure).map(|spread| spread.max);
+    let some = |figure: fn(&RunRecord) -> Option<f64>| spread(figure).map(|spread| spread.median);
     let phase = |figure: fn(&RunRecord) -> f64| some_phase(summary, figure);
-    let throughput = summary.spread(|run| run.throughput_mb_per_s);
+    let throughput = spread(|run| Some(run.throughput_mb_per_s));
     let counts = [RunOutcome::Complete, RunOutcome::Void, RunOutcome::Failed].map(|o| summary.count(o).to_string());
     let has_optimum = summary.optimum().is_some();
     let found = if summary.is_rival() || case.named_clusters { "" } else { ", clusters found" };
     let strategy = if case.strategy.is_empty() { ABSENT } else { &case.strategy };
-    vec![
+    let mut cells = vec![
         layout(&case.nodes_per_cluster),
         megabytes(case.object_bytes),
         cell(&case.program),
@@ -97,8 +101,9 @@ fn figures(summary: &Summary<'_>, all: &[Summary<'_>]) -> Vec<String> {
         number(throughput.map(|spread| spread.median), 2),
         throughput.map_or(ABSENT.into(), |spread| format!("{:.2}–{:.2}", spread.min, spread.max)),
         summary.optimum().map_or(ABSENT.into(), bracket),
-        number(median(|run| run.fraction).filter(|_| has_optimum), 3),
+        number(some(|run| Some(run.fraction)).filter(|_| has_optimum), 3),
         number(some(milliseconds_each), 2),
+        completion(some),
         number(phase(|run| run.phases.start_seconds), 2),
         number(phase(|run| run.phases.steady_mb_per_s), 2),
         number(phase(|run| run.phases.tail_seconds), 2),
@@ -108,13 +113,32 @@ fn figures(summary: &Summary<'_>, all: &[Summary<'_>]) -> Vec<String> {
         number(highest(|run| Some(run.emulation.as_ref()?.cpu_busy_percent)), 0),
         number(highest(|run| Some(run.emulation.as_ref()?.late_p99_ms)), 1),
         number(summary.ours_to_it(all), 2),
-    ]
+    ];
+    if summary.is_void() {
+        let measured = cells.iter_mut().enumerate().filter(|(index, _)| *index >= FIRST_FIGURE && *index != OPTIMUM);
+        measured.filter(|(_, cell)| *cell != ABSENT).for_each(|(_, cell)| *cell = format!("({cell})"));
+    }
+    cells
+}
+
+/// When half of the receivers, 99 of 100 and all of them had everything, where one broadcast is timed.
+fn completion(some: impl Fn(fn(&RunRecord) -> Option<f64>) -> Option<f64>) -> String {
+    let times = [some(|run| complete_s(run, 0.5)), some(|run| complete_s(run, 0.99)), some(|run| complete_s(run, 1.0))];
+    if times.iter().all(Option::is_none) { ABSENT.into() } else { times.map(|time| number(time, 1)).join(", ") }
+}
+
+/// When this part of the receivers had everything: the root is the first node.
+fn complete_s(run: &RunRecord, part: f64) -> Option<f64> {
+    let mut times: Vec<f64> = run.nodes.iter().skip(1).map(|node| node.seconds).collect();
+    times.sort_by(f64::total_cmp);
+    let place = (part * times.len() as f64).ceil() as usize;
+    times.get(place.max(1) - 1).copied().filter(|_| run.rounds_seconds.is_empty())
 }
 
 /// A figure of the phases, which programs that do not tell their imports lack.
 fn some_phase(summary: &Summary<'_>, figure: fn(&RunRecord) -> f64) -> Option<f64> {
-    let known = |run: &RunRecord| (run.phases.steady_mb_per_s > 0.0).then(|| figure(run));
-    summary.spread_of_some(known).map(|spread| spread.median)
+    let known = summary.shown().filter(|run| run.phases.steady_mb_per_s > 0.0);
+    Spread::of(known.map(figure)).map(|spread| spread.median)
 }
 
 fn bracket((lower, upper): (f64, f64)) -> String {
@@ -148,7 +172,7 @@ fn legend(text: &mut String, cases: &[&Summary<'_>]) {
     let _ = write!(
         text,
         "\nMedians of the complete runs; WAN copies are those of the cluster that imported most, processor and lateness \
-         the highest of all runs. 1 MB is 10^6 bytes of payload; the optimum is of payload too"
+         the highest of all runs; in parentheses what void runs gave, where no run counts. 1 MB is 10^6 bytes of payload; the optimum is of payload too"
     );
     let changing = cases.iter().any(|summary| summary.optimum().is_some_and(|(lower, upper)| upper > lower));
     let _ = writeln!(text, "{}.", if changing { ", with its lower and upper bound where links change" } else { "" });
@@ -168,8 +192,8 @@ fn left_out(text: &mut String, cases: &[&Summary<'_>]) {
             let [scenario, nodes, label] = place.map(|part| cell(part));
             let _ = writeln!(
                 text,
-                "- {scenario}, {nodes} nodes, {bytes} MB, {label}, run {}: {how}: {}",
-                run.repetition,
+                "- {scenario}, {nodes} nodes, {bytes} MB, {label}, no. {}: {how}: {}",
+                run.repetition + 1,
                 cell(reason)
             );
         }

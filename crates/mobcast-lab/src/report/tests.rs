@@ -79,19 +79,19 @@ fn the_table_has_medians_of_what_counts_and_names_the_rest() {
     expect![[r#"
         ## mob-1 on m2
 
-        | scenario | nodes | MB | program | strategy | instrument | runs: complete/void/failed | MB/s | min–max | optimum | fraction | ms each | start s | steady MB/s | tail s | WAN copies | repeated % | lost in queues | CPU busy % | hub late p99 ms | ours ÷ it |
-        | --- | --- | --: | --- | --- | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |
-        | fast | 4 × 4 | 100 | mobcast | mob | lab | 3/1/0 | 9.40 | 9.10–9.50 | 10.00 | 0.940 | – | 0.50 | 9.90 | 0.25 | 1.004 | 1.00 | 3 | 50 | 0.5 | – |
-        | fast | 4 × 4 | 100 | openmpi | – | lab | 1/0/0 | 3.80 | 3.80–3.80 | 10.00 | 0.380 | – | – | – | – | – | 1.00 | 3 | 44 | 0.5 | 2.47 |
-        | mayhem | 4 × 4 | 100 | mobcast | mob | lab | 1/0/0 | 4.50 | 4.50–4.50 | 4.60–5.50 | 0.450 | – | 0.50 | 5.00 | 0.25 | 1.004 | 1.00 | 3 | 44 | 0.5 | – |
-        | mayhem | 4 × 4 | 100 | openmpi | – | lab | 0/0/1 | – | – | 4.60–5.50 | – | – | – | – | – | – | – | – | – | – | – |
+        | scenario | nodes | MB | program | strategy | instrument | runs: complete/void/failed | MB/s | min–max | optimum | fraction | ms each | nodes at s: half, 99 %, all | start s | steady MB/s | tail s | WAN copies | repeated % | lost in queues | CPU busy % | hub late p99 ms | ours ÷ it |
+        | --- | --- | --: | --- | --- | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |
+        | fast | 4 × 4 | 100 | mobcast | mob | lab | 3/1/0 | 9.40 | 9.10–9.50 | 10.00 | 0.940 | – | – | 0.50 | 9.90 | 0.25 | 1.004 | 1.00 | 3 | 50 | 0.5 | – |
+        | fast | 4 × 4 | 100 | openmpi | – | lab | 1/0/0 | 3.80 | 3.80–3.80 | 10.00 | 0.380 | – | – | – | – | – | – | 1.00 | 3 | 44 | 0.5 | 2.47 |
+        | mayhem | 4 × 4 | 100 | mobcast | mob | lab | 1/0/0 | 4.50 | 4.50–4.50 | 4.60–5.50 | 0.450 | – | – | 0.50 | 5.00 | 0.25 | 1.004 | 1.00 | 3 | 44 | 0.5 | – |
+        | mayhem | 4 × 4 | 100 | openmpi | – | lab | 0/0/1 | – | – | 4.60–5.50 | – | – | – | – | – | – | – | – | – | – | – | – |
 
-        Medians of the complete runs; WAN copies are those of the cluster that imported most, processor and lateness the highest of all runs. 1 MB is 10^6 bytes of payload; the optimum is of payload too, with its lower and upper bound where links change.
+        Medians of the complete runs; WAN copies are those of the cluster that imported most, processor and lateness the highest of all runs; in parentheses what void runs gave, where no run counts. 1 MB is 10^6 bytes of payload; the optimum is of payload too, with its lower and upper bound where links change.
 
         Not in the medians:
 
-        - fast, 4 × 4 nodes, 100 MB, mob, run 2: void: the processor was 93 % busy
-        - mayhem, 4 × 4 nodes, 100 MB, openmpi, run 0: failed: B2 hung \| killed
+        - fast, 4 × 4 nodes, 100 MB, mob, no. 3: void: the processor was 93 % busy
+        - mayhem, 4 × 4 nodes, 100 MB, openmpi, no. 1: failed: B2 hung \| killed
 
         Measured on 2026-11-20. Machine: 2 cores. Versions: mobcast 0.1.0.
     "#]].assert_eq(&markdown(&few()));

@@ -41,6 +41,34 @@ pub struct Conditions {
     pub counts: Counts,
 }
 
+/// The record of a run that could not be made.
+pub fn not_run(run: &Planned, conditions: Conditions, reason: String) -> RunRecord {
+    RunRecord {
+        case: run.case.clone(),
+        settings: Some(run.settings()),
+        repetition: run.repetition,
+        seed: run.seed,
+        date: conditions.date,
+        machine: conditions.machine,
+        versions: conditions.versions,
+        outcome: RunOutcome::Failed,
+        reason: Some(reason),
+        ..RunRecord::default()
+    }
+}
+
+/// Which two nodes were not where they belong, if nodes had to find their clusters: names do not matter, company does.
+fn misplaced(nodes: &[LabNode], attempt: &Attempt) -> Option<String> {
+    let known = nodes.iter().zip(&attempt.nodes).filter(|(_, outcome)| !outcome.cluster.is_empty());
+    let known: Vec<(&LabNode, &str)> = known.map(|(node, outcome)| (node, outcome.cluster.as_str())).collect();
+    let pairs = known.iter().enumerate().flat_map(|(index, one)| known[..index].iter().map(move |other| (other, one)));
+    let mut wrong = pairs.filter(|((a, of_a), (b, of_b))| (a.cluster == b.cluster) != (of_a == of_b));
+    wrong.next().map(|((a, _), (b, _))| {
+        let how = if a.cluster == b.cluster { "two clusters, and are of one" } else { "one cluster, and are of two" };
+        format!("{} and {} found themselves in {how}", a.name, b.name)
+    })
+}
+
 /// The record of a run.
 pub fn record(nodes: &[LabNode], run: &Planned, attempt: &Attempt, conditions: Conditions) -> RunRecord {
     let counts = &conditions.counts;
@@ -54,14 +82,16 @@ pub fn record(nodes: &[LabNode], run: &Planned, attempt: &Attempt, conditions: C
     let optimum = &run.optimum;
     let mb = |rate: Option<u64>| rate.map_or(0.0, |rate| rate as f64 / 1e6);
     let (lower, upper) = (mb(optimum.payload_bytes_per_s_lower), mb(optimum.payload_bytes_per_s_upper));
-    let (outcome, reason) = match (&attempt.failure, void(&conditions)) {
-        (Some(reason), _) => (RunOutcome::Failed, Some(reason.clone())),
+    let misplaced = misplaced(nodes, attempt).filter(|_| !run.named_clusters);
+    let (outcome, reason) = match (attempt.failure.clone().or(misplaced), void(&conditions)) {
+        (Some(reason), _) => (RunOutcome::Failed, Some(reason)),
         (None, Some(reason)) => (RunOutcome::Void, Some(reason)),
         (None, None) => (RunOutcome::Complete, None),
     };
     let offset_s = attempt.begun_ns.saturating_sub(counts.begun_ns) as f64 / 1e9 + attempt.started_s;
     RunRecord {
         case: run.case.clone(),
+        settings: Some(run.settings()),
         repetition: run.repetition,
         seed: run.seed,
         date: conditions.date,
@@ -82,7 +112,11 @@ pub fn record(nodes: &[LabNode], run: &Planned, attempt: &Attempt, conditions: C
             .map_or(Phases::default(), |s| phases(counts, run.case.object_bytes, offset_s, s)),
         wan_copies: wan_copies(topology, counts, nodes, attempt, run),
         wan: counts.links.iter().map(|link| traffic(topology, link)).collect(),
-        nodes: nodes.iter().zip(&attempt.nodes).map(|(node, outcome)| node_record(node, outcome)).collect(),
+        nodes: nodes
+            .iter()
+            .zip(&attempt.nodes)
+            .map(|(node, outcome)| node_record(node, outcome, run.named_clusters))
+            .collect(),
         emulation: Some(Emulation {
             cpu_busy_percent: conditions.load.processors,
             cpu_stolen_percent: conditions.load.stolen,
@@ -95,7 +129,8 @@ pub fn record(nodes: &[LabNode], run: &Planned, attempt: &Attempt, conditions: C
     }
 }
 
-/// Why the figures of a run mean nothing.
+/// Why the figures of a run mean nothing. The pressure on the processors is recorded and not judged: where 64 nodes share two
+/// cores, something nearly always waits for one, also while half of their time is free.
 fn void(conditions: &Conditions) -> Option<String> {
     let (Busy { processors: busy, stolen, .. }, counts) = (conditions.load, &conditions.counts);
     if stolen > STOLEN_MAX_PERCENT {
@@ -125,10 +160,11 @@ fn traffic(topology: &Topology, link: &LinkCounts) -> WanTraffic {
     WanTraffic { from, to, bytes, packets, unique_bytes, repeated_bytes, lost_in_queue, lost_by_chance }
 }
 
-fn node_record(node: &LabNode, outcome: &NodeOutcome) -> NodeRecord {
+fn node_record(node: &LabNode, outcome: &NodeOutcome, named_clusters: bool) -> NodeRecord {
     NodeRecord {
         name: node.name.clone(),
         cluster: node.cluster.clone(),
+        found_cluster: if named_clusters { String::new() } else { outcome.cluster.clone() },
         seconds: outcome.complete_s.unwrap_or(0.0),
         bytes_in_wan: outcome.bytes_in_wan,
         overhead_in_wan: outcome.overhead_in_wan,
@@ -160,4 +196,39 @@ fn wan_copies(
         (name, payload as f64 / (run.case.object_bytes.max(1) * objects) as f64)
     });
     copies.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_in_the_wrong_company_is_seen() {
+        let node = |name: &str| LabNode {
+            name: name.to_owned(),
+            cluster: name[..1].to_owned(),
+            address: String::new(),
+            namespace: String::new(),
+        };
+        let nodes = ["A1", "A2", "B1"].map(node);
+        let found = |clusters: [&str; 3]| {
+            let outcome = |cluster: &str| NodeOutcome { cluster: cluster.to_owned(), ..NodeOutcome::default() };
+            let nodes_found = clusters.map(outcome).to_vec();
+            misplaced(
+                &nodes,
+                &Attempt {
+                    nodes: nodes_found,
+                    begun_ns: 0,
+                    started_s: 0.0,
+                    rounds: Vec::new(),
+                    choice: String::new(),
+                    failure: None,
+                },
+            )
+        };
+        assert_eq!(found(["x", "x", "y"]), None, "the names are their own");
+        assert_eq!(found(["x", "x", ""]), None, "who said nothing is not judged here");
+        assert_eq!(found(["x", "y", "z"]).unwrap(), "A1 and A2 found themselves in two clusters, and are of one");
+        assert_eq!(found(["x", "x", "x"]).unwrap(), "A1 and B1 found themselves in one cluster, and are of two");
+    }
 }

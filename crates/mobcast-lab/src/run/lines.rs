@@ -1,10 +1,11 @@
 //! The file of finished runs: one line each, appended, so that an interrupted experiment goes on where it was.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use mobcast_topology::record::{Case, RunOutcome, RunRecord};
+use mobcast_topology::files::Planned;
+use mobcast_topology::record::{Case, RunOutcome, RunRecord, Settings};
 
 use crate::error::LabError;
 use crate::report;
@@ -13,24 +14,55 @@ use crate::report;
 #[derive(Debug)]
 pub struct Lines {
     path: PathBuf,
-    done: BTreeSet<(Case, u32)>,
+    done: BTreeMap<(Case, u32), Done>,
+}
+
+/// What a line says of how its run was made.
+#[derive(Debug)]
+struct Done {
+    settings: Option<Settings>,
+    versions: BTreeMap<String, String>,
 }
 
 impl Lines {
-    /// Opens the file, or one that does not exist yet. Void runs do not count as done, unless that is `enough`.
+    /// Opens the file, or one that does not exist yet. Failed runs do not count as done, and void ones only if that is
+    /// `enough`.
     pub fn open(path: &Path, enough: bool) -> Result<Lines, LabError> {
-        let mut done = BTreeSet::new();
+        let mut lines = Lines { path: path.to_owned(), done: BTreeMap::new() };
         if path.exists() {
             let records = report::read(&[path.to_owned()]).map_err(|error| LabError::Usage(error.to_string()))?;
-            let kept = records.runs.into_iter().filter(|record| enough || record.outcome != RunOutcome::Void);
-            done.extend(kept.map(|record| (record.case, record.repetition)));
+            let counts = |outcome| outcome == RunOutcome::Complete || (enough && outcome == RunOutcome::Void);
+            for record in &records.runs {
+                lines.note(record);
+                if !counts(record.outcome) {
+                    // Of several lines of a run the last one counts.
+                    lines.done.remove(&(record.case.clone(), record.repetition));
+                }
+            }
         }
-        Ok(Lines { path: path.to_owned(), done })
+        Ok(lines)
     }
 
-    /// Whether this run was made.
-    pub fn has(&self, case: &Case, repetition: u32) -> bool {
-        self.done.contains(&(case.clone(), repetition))
+    fn note(&mut self, record: &RunRecord) {
+        let done = Done { settings: record.settings.clone(), versions: record.versions.clone() };
+        self.done.insert((record.case.clone(), record.repetition), done);
+    }
+
+    fn of(&self, run: &Planned) -> Option<&Done> {
+        self.done.get(&(run.case.clone(), run.repetition))
+    }
+
+    /// Whether this run was made, on this network and with these settings: an experiment's file may have changed.
+    pub fn has(&self, run: &Planned) -> bool {
+        self.of(run).is_some_and(|done| done.settings.as_ref().is_none_or(|settings| *settings == run.settings()))
+    }
+
+    /// What finished runs among these were made with, where it is not what there is now.
+    pub fn other_versions(&self, runs: &[Planned], now: &BTreeMap<String, String>) -> BTreeSet<String> {
+        let made =
+            runs.iter().filter(|run| self.has(run)).filter_map(|run| self.of(run)).flat_map(|done| &done.versions);
+        let others = made.filter(|(program, version)| now.get(*program).is_some_and(|current| current != *version));
+        others.map(|(program, version)| format!("{program} {version}")).collect()
     }
 
     /// Appends a run. A line that an interruption has cut is taken away.
@@ -38,7 +70,7 @@ impl Lines {
         let text = serde_json::to_string(record).expect("plain data");
         let written = self.write(text.as_bytes());
         written.map_err(LabError::at(&self.path))?;
-        self.done.insert((record.case.clone(), record.repetition));
+        self.note(record);
         Ok(())
     }
 
@@ -53,15 +85,23 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use mobcast_topology::files::Experiment;
+
     use super::*;
 
     #[test]
     fn an_interrupted_experiment_goes_on_where_it_was() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.jsonl");
+        let planned = |scenario: &str| {
+            let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/experiments/mob-1.toml");
+            let runs = Experiment::load(&example).unwrap().runs(true);
+            runs.into_iter().find(|run| run.case.scenario == scenario).unwrap()
+        };
         let record = |scenario: &str, outcome| {
-            let case = Case { scenario: scenario.to_owned(), ..Case::default() };
-            RunRecord { case, outcome, ..RunRecord::default() }
+            let run = planned(scenario);
+            let versions = [("mobcast".to_owned(), "1".to_owned())].into();
+            RunRecord { settings: Some(run.settings()), case: run.case, outcome, versions, ..RunRecord::default() }
         };
         let mut lines = Lines::open(&path, false).unwrap();
         lines.append(&record("fast", RunOutcome::Complete)).unwrap();
@@ -69,12 +109,17 @@ mod tests {
         let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
         file.write_all(b"{\"case\":").unwrap();
         let mut lines = Lines::open(&path, false).unwrap();
-        let case = |scenario: &str| record(scenario, RunOutcome::Void).case;
-        assert!(lines.has(&case("fast"), 0));
-        assert!(!lines.has(&case("fast"), 1) && !lines.has(&case("slow"), 0), "void runs are made again");
-        assert!(Lines::open(&path, true).unwrap().has(&case("slow"), 0));
+        assert!(lines.has(&planned("fast")));
+        assert!(!lines.has(&Planned { repetition: 1, ..planned("fast") }) && !lines.has(&planned("slow")));
+        assert!(!lines.has(&Planned { piece_size: Some(1 << 20), ..planned("fast") }), "that is another experiment");
+        let now = |version: &str| [("mobcast".to_owned(), version.to_owned())].into();
+        assert!(lines.other_versions(&[planned("fast")], &now("1")).is_empty());
+        assert_eq!(lines.other_versions(&[planned("fast")], &now("2")), ["mobcast 1".to_owned()].into());
+        assert!(Lines::open(&path, true).unwrap().has(&planned("slow")), "void was enough");
         lines.append(&record("slow", RunOutcome::Failed)).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 3);
-        assert!(Lines::open(&path, false).unwrap().has(&case("slow"), 0));
+        assert!(!Lines::open(&path, true).unwrap().has(&planned("slow")), "what failed is made again");
+        lines.append(&record("slow", RunOutcome::Complete)).unwrap();
+        assert!(Lines::open(&path, false).unwrap().has(&planned("slow")));
     }
 }

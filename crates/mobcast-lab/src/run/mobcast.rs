@@ -1,5 +1,6 @@
 //! One broadcast with mobcast: receivers that wait for the ticket, then the sender, and what they report.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -68,8 +69,8 @@ pub async fn run(
             run.listen(&mut hearing, &mut attempt, take).await
         }
     };
-    if left > 0 {
-        attempt.failed(format!("{left} programs were not done after {} s", planned.timeout_s));
+    if !left.is_empty() {
+        attempt.failed(process::not_done(lab, &left, planned.timeout_s, |node| run.log(node)));
         pids.iter().for_each(|pid| process::signal(*pid, Signal::KILL));
     }
     if planned.rounds.is_some() {
@@ -150,21 +151,21 @@ impl Run<'_> {
         self.logs.join(format!("{}.log", self.lab.nodes()[node].name))
     }
 
-    /// Takes what is heard until all programs have ended, or for as long as they may take; how many still run.
+    /// Takes what is heard until all programs have ended, or for as long as they may take; which still run.
     async fn listen(
         &self,
         hearing: &mut UnboundedReceiver<Heard>,
         attempt: &mut Attempt,
         mut take: impl FnMut(&mut Attempt, usize, &str),
-    ) -> usize {
+    ) -> BTreeSet<usize> {
         let mut deadline = Instant::now() + Duration::from_secs_f64(self.planned.timeout_s);
-        let mut running = self.lab.nodes().len();
-        while running > 0 {
+        let mut running: BTreeSet<usize> = (0..self.lab.nodes().len()).collect();
+        while !running.is_empty() {
             match tokio::time::timeout_at(deadline, hearing.recv()).await {
                 Err(_) | Ok(None) => break,
                 Ok(Some(Heard::Line { node, line, .. })) => take(attempt, node, &line),
                 Ok(Some(Heard::Ended { node, status, usage })) => {
-                    running -= 1;
+                    running.remove(&node);
                     attempt.nodes[node].usage = usage;
                     if let Some(how) = process::failure(status) {
                         let name = &self.lab.nodes()[node].name;

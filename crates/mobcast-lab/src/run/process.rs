@@ -1,5 +1,7 @@
 //! Programs on nodes: what they print, how they end, what they cost.
 
+use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,6 +12,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::error::LabError;
+use crate::lab::Lab;
 
 /// Clock ticks of `/proc/PID/stat` in a second, which Linux gives all programs.
 const TICKS_PER_S: f64 = 100.0;
@@ -31,7 +34,7 @@ pub struct Program<'a> {
     pub environment: &'a [(String, String)],
     /// Where it is started.
     pub directory: &'a Path,
-    /// Where its standard error goes.
+    /// Where its standard error goes; beside it, with the extension `out`, what it prints.
     pub log: PathBuf,
 }
 
@@ -58,12 +61,12 @@ pub enum Heard {
     },
 }
 
-/// What a program has cost, with those that it has started and waited for.
+/// What a program has cost, with those that it has started and waited for; of a rival, all programs of the node.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Usage {
     /// Processor time.
     pub cpu_seconds: f64,
-    /// Resident memory at its highest; of the program alone.
+    /// Resident memory at its highest; of the program alone, or of all programs of the node together.
     pub peak_memory_bytes: u64,
 }
 
@@ -75,6 +78,8 @@ pub fn unix_seconds() -> f64 {
 /// Starts a program in a process group of its own. What it says and how it ends comes through the channel.
 pub fn start(program: &Program<'_>, heard: UnboundedSender<Heard>) -> Result<Pid, LabError> {
     let log = std::fs::File::create(&program.log).map_err(LabError::at(&program.log))?;
+    let out = program.log.with_extension("out");
+    let out = std::fs::File::create(&out).map_err(LabError::at(out))?;
     let mut command = Command::new("ip");
     command.args(["netns", "exec", program.namespace]).args(program.command);
     command.envs(program.environment.iter().map(|(name, value)| (name, value))).current_dir(program.directory);
@@ -82,7 +87,7 @@ pub fn start(program: &Program<'_>, heard: UnboundedSender<Heard>) -> Result<Pid
     let failed = |error: std::io::Error| LabError::Tool { tool: program.command[0].clone(), error: error.to_string() };
     let child = command.spawn().map_err(failed)?;
     let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())).expect("it was not waited for");
-    tokio::spawn(watch(program.node, child, pid, heard));
+    tokio::spawn(watch(program.node, child, pid, out, heard));
     Ok(pid)
 }
 
@@ -92,15 +97,20 @@ pub fn signal(pid: Pid, signal: Signal) {
     let _ = kill_process_group(pid, signal);
 }
 
-async fn watch(node: usize, mut child: Child, pid: Pid, heard: UnboundedSender<Heard>) {
+async fn watch(node: usize, mut child: Child, pid: Pid, mut out: std::fs::File, heard: UnboundedSender<Heard>) {
     let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
     let mut look = tokio::time::interval(LOOK);
     let mut usage = Usage::default();
     loop {
         tokio::select! {
             line = lines.next_line() => match line {
-                // Who does not listen any more has given the run up.
-                Ok(Some(line)) => drop(heard.send(Heard::Line { node, line, at: unix_seconds() })),
+                Ok(Some(line)) => {
+                    let at = unix_seconds();
+                    // It is for people to read: a run does not fail for it.
+                    let _ = writeln!(out, "{line}");
+                    // Who does not listen any more has given the run up.
+                    let _ = heard.send(Heard::Line { node, line, at });
+                }
                 Ok(None) | Err(_) => break,
             },
             _ = look.tick() => usage.look(pid),
@@ -118,33 +128,58 @@ async fn watch(node: usize, mut child: Child, pid: Pid, heard: UnboundedSender<H
 
 impl Usage {
     fn look(&mut self, pid: Pid) {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let peak =
-            status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
-        self.peak_memory_bytes = self.peak_memory_bytes.max(peak.unwrap_or(0u64) * 1024);
+        self.peak_memory_bytes =
+            self.peak_memory_bytes.max(peak_memory_bytes(pid.as_raw_nonzero().get().cast_unsigned()));
     }
 
     /// True if it has ended.
     fn look_at_end(&mut self, pid: Pid) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let Some((ended, cpu_seconds)) = parse_stat(&stat) else { return true };
-        self.cpu_seconds = cpu_seconds;
-        ended
+        let Some(stat) = parse_stat(&stat) else { return true };
+        self.cpu_seconds = stat.own_seconds + stat.waited_for_seconds;
+        stat.ended
     }
 }
 
-/// Processor time of a process by its `/proc/PID/stat`, in seconds.
-pub fn cpu_seconds(pid: u32) -> f64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    parse_stat(&stat).map_or(0.0, |(_, seconds)| seconds)
+/// Resident memory of a process at its highest.
+pub fn peak_memory_bytes(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
+    peak.unwrap_or(0u64) * 1024
 }
 
-/// Whether the process has ended, and its processor time with that of those it has waited for.
-fn parse_stat(stat: &str) -> Option<(bool, f64)> {
+/// Processor time of a process and of those that it has waited for, by its `/proc/PID/stat`, in seconds.
+pub fn cpu_seconds(pid: u32) -> f64 {
+    stat_of(pid).map_or(0.0, |stat| stat.own_seconds + stat.waited_for_seconds)
+}
+
+/// Processor time of a process alone, in seconds.
+pub fn cpu_seconds_alone(pid: u32) -> f64 {
+    stat_of(pid).map_or(0.0, |stat| stat.own_seconds)
+}
+
+/// What `/proc/PID/stat` says.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Stat {
+    /// Whether the process has ended, and is not waited for yet.
+    ended: bool,
+    own_seconds: f64,
+    /// Of its children that have ended.
+    waited_for_seconds: f64,
+}
+
+fn stat_of(pid: u32) -> Option<Stat> {
+    parse_stat(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+fn parse_stat(stat: &str) -> Option<Stat> {
     // The name may hold anything, so the fields are counted from its end.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks: u64 = fields.get(11..15)?.iter().filter_map(|field| field.parse::<u64>().ok()).sum();
-    Some((fields[0] == "Z", ticks as f64 / TICKS_PER_S))
+    let seconds = |range: std::ops::Range<usize>| -> Option<f64> {
+        let ticks: u64 = fields.get(range)?.iter().filter_map(|field| field.parse::<u64>().ok()).sum();
+        Some(ticks as f64 / TICKS_PER_S)
+    };
+    Some(Stat { ended: fields[0] == "Z", own_seconds: seconds(11..13)?, waited_for_seconds: seconds(13..15)? })
 }
 
 /// How a program ended, in words; none if it ended well.
@@ -156,6 +191,18 @@ pub fn failure(status: ExitStatus) -> Option<String> {
         (None, Some(signal)) => Some(format!("was ended by signal {signal}")),
         (None, None) => Some("ended".to_owned()),
     }
+}
+
+/// Which nodes' programs were not done in time, the first of them with what they said last.
+pub fn not_done(lab: &Lab, nodes: &BTreeSet<usize>, after_s: f64, log: impl Fn(usize) -> PathBuf) -> String {
+    const NAMED: usize = 4;
+    let named = nodes.iter().take(NAMED).map(|node| {
+        let said = last_line(&log(*node));
+        let said = if said.is_empty() { said } else { format!(" ({said})") };
+        format!("{}{said}", lab.nodes()[*node].name)
+    });
+    let more = if nodes.len() > NAMED { format!(" and {} more", nodes.len() - NAMED) } else { String::new() };
+    format!("not done after {after_s} s: {}{more}", named.collect::<Vec<_>>().join(", "))
 }
 
 /// The last line of a log, for a message.
@@ -171,7 +218,7 @@ mod tests {
     #[test]
     fn the_time_of_a_process_and_its_children_is_read() {
         let stat = "7 (a) b) Z 1 7 7 0 -1 4 0 0 0 0 150 50 20 30 20 0 1";
-        assert_eq!(parse_stat(stat), Some((true, 2.5)));
+        assert_eq!(parse_stat(stat), Some(Stat { ended: true, own_seconds: 2.0, waited_for_seconds: 0.5 }));
         assert_eq!(parse_stat(""), None);
     }
 }

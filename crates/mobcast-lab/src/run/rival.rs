@@ -13,6 +13,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::time::Instant;
 
 use super::Attempt;
+use super::census::Census;
 use super::process::{self, Heard, Program, unix_seconds};
 use crate::error::LabError;
 use crate::hub::control::Links;
@@ -169,6 +170,7 @@ pub async fn run(
     let run = Run::new(lab, planned, rival, build, logs, heard)?;
     let mut progress = Progress::new(lab.nodes().len(), rival);
     let mut attempt = Attempt::new(lab, crate::clock::monotonic_ns());
+    let census = Census::start(lab.nodes());
     let mut pids = Vec::new();
     if let Some(receiver) = &rival.receiver {
         for node in 1..lab.nodes().len() {
@@ -192,14 +194,17 @@ pub async fn run(
         attempt.failed(format!("{} of {rounds} rounds were timed", attempt.rounds.len()));
     }
     if !progress.all_complete() {
-        let missing = progress.complete.iter().skip(1).filter(|at| at.is_none()).count();
-        attempt.failed(format!("{missing} receivers had not everything after {} s", planned.timeout_s));
+        let missing = (1..lab.nodes().len()).filter(|node| progress.complete[*node].is_none()).collect();
+        attempt.failed(process::not_done(lab, &missing, planned.timeout_s, |node| run.log(node)));
     }
     // Those that keep the data in memory compare it themselves, which takes a moment.
     if rival.receiver.is_none() {
         run.listen(&mut hearing, &mut progress, &mut attempt, Progress::all_compared).await;
     }
-    end(&pids, &mut hearing, &mut progress, &mut attempt).await;
+    end(&pids, &mut hearing, &mut progress).await;
+    for (outcome, usage) in attempt.nodes.iter_mut().zip(census.end(lab.nodes().len())) {
+        outcome.usage = usage;
+    }
     lab.clear();
     run.compare(&progress, &mut attempt);
     // It is made again for the next run.
@@ -299,9 +304,8 @@ impl<'a> Run<'a> {
             match tokio::time::timeout_at(self.deadline, hearing.recv()).await {
                 Err(_) | Ok(None) => return,
                 Ok(Some(Heard::Line { node, line, at })) => progress.take(node, &line, at),
-                Ok(Some(Heard::Ended { node, status, usage })) => {
+                Ok(Some(Heard::Ended { node, status, .. })) => {
                     progress.ended[node] = true;
-                    attempt.nodes[node].usage = usage;
                     if let Some(how) = process::failure(status) {
                         let name = &self.lab.nodes()[node].name;
                         attempt.failed(format!("{name} {how}: {}", process::last_line(&self.log(node))));
@@ -331,23 +335,20 @@ impl<'a> Run<'a> {
 }
 
 /// Ends all programs, kindly at first.
-async fn end(pids: &[Pid], hearing: &mut UnboundedReceiver<Heard>, progress: &mut Progress, attempt: &mut Attempt) {
+async fn end(pids: &[Pid], hearing: &mut UnboundedReceiver<Heard>, progress: &mut Progress) {
     let deadline = Instant::now() + ENDING;
     pids.iter().for_each(|pid| process::signal(*pid, Signal::TERM));
     while !progress.all_ended() {
         match tokio::time::timeout_at(deadline, hearing.recv()).await {
             Err(_) | Ok(None) => break,
-            Ok(Some(Heard::Ended { node, usage, .. })) => {
-                progress.ended[node] = true;
-                attempt.nodes[node].usage = usage;
-            }
+            Ok(Some(Heard::Ended { node, .. })) => progress.ended[node] = true,
             Ok(Some(Heard::Line { .. })) => {}
         }
     }
     pids.iter().for_each(|pid| process::signal(*pid, Signal::KILL));
 }
 
-/// The object of a run: bytes that nothing can compress. One of the same size and seed is used again.
+/// The object of a run: bytes that nothing can compress. One of the same size is used again.
 fn object(lab: &Lab, planned: &Planned) -> Result<PathBuf, LabError> {
     let (bytes, copies) = (planned.case.object_bytes, lab.nodes().len() as u64 + 1);
     let path = lab.scratch().join(format!("object-{bytes}"));
@@ -359,7 +360,8 @@ fn object(lab: &Lab, planned: &Planned) -> Result<PathBuf, LabError> {
     if free < bytes.saturating_mul(copies) {
         let (need, free) = (bytes * copies / 1_000_000, free / 1_000_000);
         return Err(LabError::Failed(format!(
-            "{copies} copies need {need} MB of memory files, and {free} MB are free"
+            "{copies} copies need {need} MB in {}, and {free} MB are free: take fewer nodes or a smaller object",
+            lab.scratch().display()
         )));
     }
     let made = || -> std::io::Result<()> {

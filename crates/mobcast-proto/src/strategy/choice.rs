@@ -162,8 +162,10 @@ fn ways(
     costs: &Costs,
 ) -> Vec<Predicted> {
     let (order, bytes) = (&situation.order, object.bytes.unwrap_or_default());
-    let network = known_network(situation)
-        .unwrap_or_else(|| assumed_network(situation, if whole { ASSUMED_NIC_OF_FRAMES } else { ASSUMED_NIC }));
+    let known = known_network(situation);
+    let is_known = known.is_some();
+    let network =
+        known.unwrap_or_else(|| assumed_network(situation, if whole { ASSUMED_NIC_OF_FRAMES } else { ASSUMED_NIC }));
     let several = order.clusters().len() > 1;
     let mut compared: Vec<Predicted> = Vec::new();
     if whole {
@@ -183,8 +185,8 @@ fn ways(
         compared.push(Predicted { strategy: DEFAULT, piece_size: object.piece_size, in_one_frame: false, seconds });
     }
     // In one cluster, trees between clusters are those of others. Between several, what fits into a frame is over before a tree has asked
-    // for its first piece.
-    let all = candidates(situation.network.is_some()).filter(|name| several || TREES.contains(name));
+    // for its first piece. Where the gauge lacks a cluster, nobody can plan for it.
+    let all = candidates(is_known).filter(|name| several || TREES.contains(name));
     for kind in all.filter_map(|name| Registry::default().find(name)).filter(|kind| overlays.carry(kind)) {
         let is_worth = !whole || (!several && bytes > u64::from(PIECE_SIZE_MIN) && object.piece_size.is_none());
         compared.extend(is_worth.then(|| best_of_tree(kind, bytes, object, order, &network, costs)).flatten());

@@ -2,10 +2,11 @@
 
 use super::experiment::{At, Experiment, Extent, ScenarioPlan};
 use super::rival::RivalFile;
+use super::write::topology_text;
 use crate::network::{ClusterIndex, LinkRef, Topology};
 use crate::optimum::changing::{Bracket, bracket};
 use crate::optimum::optimum;
-use crate::record::Case;
+use crate::record::{Case, Settings};
 use crate::scenario::{Change, Scenario};
 
 const ROOT: ClusterIndex = ClusterIndex(0);
@@ -56,7 +57,30 @@ pub enum Program {
     Rival(RivalFile),
 }
 
+impl Planned {
+    /// What the record of the run says of it beside its case.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            network: topology_text("as it is at the start", &self.scenario.at_start()),
+            changes: self.scenario.changes.len() as u64,
+            piece_size: self.piece_size,
+            plain: self.plain,
+            gather: self.gather,
+            rounds: self.rounds,
+            trust_members: self.trust_members,
+            timeout_s: self.timeout_s,
+        }
+    }
+}
+
 impl Experiment {
+    /// Makes as many runs of each case, of mobcast and of rivals, also in the short form.
+    pub fn repeat(&mut self, repetitions: u32) {
+        for extent in [Some(&mut self.extent), self.quick.as_mut()].into_iter().flatten() {
+            (extent.repetitions, extent.rival_repetitions) = (repetitions, repetitions);
+        }
+    }
+
     /// All runs, in their order: each case once before any case again, so that a noisy minute hits all alike. With
     /// `quick`, those that `[quick]` asks for.
     pub fn runs(&self, quick: bool) -> Vec<Planned> {

@@ -117,7 +117,10 @@ fn a_gauge_that_does_not_know_a_cluster_is_no_help() {
     let mut other = known.clone();
     other.order = order(&[1, 1, 1, 1, 1]);
     assert!(known_network(&other).is_none());
+    let considered: Vec<&str> = chosen(8_000_000, &other).predicted.iter().map(|(name, _)| *name).collect();
+    assert_eq!((considered.contains(&"magpie"), considered.contains(&"optimal-trees")), (true, false));
     other.order = order(&[1, 1, 1, 1]);
+    assert!(chosen(8_000_000, &other).predicted.iter().any(|(name, _)| *name == "optimal-trees"));
     assert_eq!(known_network(&other).map(|network| network.nodes()), Some(4));
 }
 
