@@ -35,7 +35,7 @@ cargo xtask STEP
   doc      documentation of the crates, warnings are errors
   torture  150 transfers between real processes, one of which is killed; 5 of them in ci
            [--runs N] [--seed S] [--from FIRST]
-  faults   500 runs of the simulator's faults machine, of seeds that follow from the commit: what is violated is printed and
+  faults   700 runs of the simulator's faults machine, of seeds that follow from the commit: what is violated is printed and
            kept in target/faults, and fails nothing
   hashes   simulated runs in a release build, held against the hashes that the tests expect
   test     all tests

@@ -83,7 +83,7 @@ pub struct RunArgs {
     #[arg(long, value_delimiter = ',')]
     pub scenario: Vec<String>,
     /// Another number of repetitions than the experiment's, also of rivals
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repetitions: Option<u32>,
     /// How often a void run is made again at once
     #[arg(long, default_value_t = 1)]

@@ -45,9 +45,7 @@ pub enum LabError {
     #[error("{0}")]
     Failed(String),
     /// Interrupted by the user. Exit status 130.
-    #[error(
-        "interrupted, and the network is removed; runs that were finished are kept: the same command goes on after them"
-    )]
+    #[error("interrupted; the network is removed")]
     Interrupted,
 }
 

@@ -1,9 +1,10 @@
 //! Being told to stop: by Ctrl-C, by `kill`, by a terminal that closes. A lab is removed in any case, so whoever makes one
 //! asks here between two steps, and waits here where it would sleep.
 
+use std::task::Poll;
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::error::LabError;
@@ -21,19 +22,22 @@ impl Interrupt {
         let (ready, registered) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let signals = async {
+                // What is ignored, as of a terminal that closes under `nohup`, stays so.
+                let ignored = ignored();
                 let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-                match kinds.map(signal) {
-                    [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] => {
+                let watched = kinds.into_iter().filter(|kind| ignored & (1 << (kind.as_raw_value() - 1)) == 0);
+                match watched.map(signal).collect::<Result<Vec<Signal>, _>>() {
+                    Ok(mut signals) => {
                         let _ = ready.send(Ok(()));
-                        tokio::select! {
-                            _ = interrupt.recv() => {}
-                            _ = terminate.recv() => {}
-                            _ = hangup.recv() => {}
-                        }
+                        let any = std::future::poll_fn(|context| {
+                            let came = signals.iter_mut().any(|signal| signal.poll_recv(context).is_ready());
+                            if came { Poll::Ready(()) } else { Poll::Pending }
+                        });
+                        any.await;
                         // Nobody may be left who asks.
                         let _ = tell.send(true);
                     }
-                    failed => drop(ready.send(failed.into_iter().collect::<Result<Vec<_>, _>>().map(drop))),
+                    Err(error) => drop(ready.send(Err(error))),
                 }
             };
             match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -59,7 +63,11 @@ impl Interrupt {
         }
     }
 
-    /// Sleeps, and ends with an error if it is meanwhile.
+    /// Sleeps, and ends with an error if it is meanwhile. For code without a runtime: with one, wait for
+    /// [`Interrupt::happened`].
+    ///
+    /// # Panics
+    /// Inside a runtime.
     pub fn sleep(&self, time: Duration) -> Result<(), LabError> {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(LabError::at("timer"))?;
@@ -67,4 +75,11 @@ impl Interrupt {
         let _ = runtime.block_on(async { tokio::time::timeout(time, self.happened()).await });
         self.check()
     }
+}
+
+/// The signals that this process ignores, as bits: the first one is that of signal 1.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    mask.unwrap_or(0)
 }

@@ -140,8 +140,7 @@ impl Lab {
         // From here on, what is half made is removed.
         let mut lab = Lab { name: name.to_owned(), state, hub: None, own: true };
         lab.save()?;
-        // A terminal interrupts `ip` and `tc`, too, which then say that they failed.
-        lab.make(&plan, interrupt).map_err(|error| interrupt.check().err().unwrap_or(error))?;
+        lab.make(&plan, interrupt)?;
         lab.own = own;
         Ok(lab)
     }
@@ -166,7 +165,9 @@ impl Lab {
 
     fn start_hub(&mut self, switches: &[String]) -> Result<(), LabError> {
         let program = std::env::current_exe().map_err(LabError::Hub)?;
-        let real_time = Command::new("chrt").args(["--fifo", HUB_PRIORITY, "true"]).stderr(Stdio::null()).status();
+        let mut real_time = Command::new("chrt");
+        real_time.process_group(0).args(["--fifo", HUB_PRIORITY, "true"]).stderr(Stdio::null());
+        let real_time = real_time.status();
         let real_time = real_time.is_ok_and(|status| status.success());
         if !real_time {
             eprintln!("mobcast-lab: `chrt` gives no real-time priority here: busy nodes may make the links late");
@@ -294,7 +295,8 @@ pub fn labs() -> Vec<(String, Option<u32>)> {
     names
         .into_iter()
         .map(|name| {
-            let owner = read_state(&name).and_then(|state| state.owner);
+            // A probe is called by the process that makes it, and is noted nowhere.
+            let owner = read_state(&name).map_or_else(|| name.parse().ok(), |state| state.owner);
             let running = owner.filter(|pid| program_of(*pid).is_some_and(|program| program.contains("mobcast-lab")));
             (name, running)
         })
@@ -316,13 +318,24 @@ fn end_hub(name: &str, pid: Option<u32>) {
 
 fn remove_rest(name: &str) -> Result<(), LabError> {
     let removed = remove(&list(&prefix(name)));
-    for path in [scratch(name), place(name)] {
-        match std::fs::remove_dir_all(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(LabError::at(path)(error)),
-            _ => {}
+    let [files, note] = [scratch(name), place(name)].map(|path| remove_directory(&path));
+    removed.and(files).and(note)
+}
+
+/// Removes a directory, if it is there. Programs that were just killed may still be writing into it.
+fn remove_directory(path: &Path) -> Result<(), LabError> {
+    const TRIES: u32 = 20;
+    const PAUSE: Duration = Duration::from_millis(50);
+    let mut left = TRIES;
+    loop {
+        match std::fs::remove_dir_all(path) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if left == 0 => return Err(LabError::at(path)(error)),
+            Err(_) => std::thread::sleep(PAUSE),
         }
+        left -= 1;
     }
-    removed
 }
 
 fn place(name: &str) -> PathBuf {

@@ -39,8 +39,13 @@ fn main() -> ExitCode {
 fn up(args: &cli::UpArgs) -> Result<(), LabError> {
     let topology = TopologyFile::load(&args.topology)?.topology;
     plan::check(&topology, &args.topology)?;
-    let lab = Lab::build(&topology, &args.name, false, &Interrupt::watch()?)?;
-    lab.begin(Links::new(&Scenario::steady(topology), args.seed))?;
+    let interrupt = Interrupt::watch()?;
+    let lab = Lab::build(&topology, &args.name, false, &interrupt)?;
+    let begun = lab.begin(Links::new(&Scenario::steady(topology), args.seed));
+    if let Err(error) = begun.and_then(|()| interrupt.check()) {
+        lab::down(&args.name)?;
+        return Err(error);
+    }
     println!(
         "the lab {:?} is up; a command on a node: mobcast-lab exec --name {0} {1} -- ip address",
         lab.name(),

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::linux::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -33,7 +34,8 @@ pub fn batch(tool: &str, namespace: Option<&str>, lines: &str) -> Result<(), Lab
     if let Some(namespace) = namespace {
         command.args(["-n", namespace]);
     }
-    command.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    // Not in the terminal's group: its interrupt is for the lab, which then removes what these have made.
+    command.process_group(0).args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let failed = |error: &dyn std::fmt::Display| LabError::Tool { tool: tool.to_owned(), error: error.to_string() };
     let mut child = command.spawn().map_err(|error| failed(&error))?;
     let written = child.stdin.take().expect("piped").write_all(lines.as_bytes());
@@ -47,7 +49,7 @@ pub fn batch(tool: &str, namespace: Option<&str>, lines: &str) -> Result<(), Lab
 /// What `ip` with these words prints, or why it failed.
 pub fn ip(words: &str) -> Result<String, LabError> {
     let failed = |error: &dyn std::fmt::Display| LabError::Tool { tool: "ip".to_owned(), error: error.to_string() };
-    let output = Command::new("ip").args(words.split_whitespace()).stdin(Stdio::null()).output();
+    let output = Command::new("ip").process_group(0).args(words.split_whitespace()).stdin(Stdio::null()).output();
     let output = output.map_err(|error| failed(&error))?;
     if !output.status.success() {
         return Err(failed(&String::from_utf8_lossy(&output.stderr).trim()));

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use mobcast_topology::files::striping::is_striping;
 use mobcast_topology::files::{Experiment, Planned, Program, RivalFile};
@@ -110,16 +110,19 @@ pub fn run(args: RunArgs) -> Result<(), LabError> {
     if let Some(repetitions) = args.repetitions {
         experiment.repeat(repetitions);
     }
+    let interrupt = Interrupt::watch()?;
     if let Some(reason) = crate::lab::obstacle() {
         return Err(LabError::Missing(reason));
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(LabError::Hub)?;
-    let interrupt = Interrupt::watch()?;
     let mut session = Session::new(args, &experiment, interrupt.clone())?;
     runtime.block_on(async {
         tokio::select! {
             biased;
-            () = interrupt.happened() => Err(LabError::Interrupted),
+            () = interrupt.happened() => {
+                eprintln!("\nruns that were finished are kept: the same command goes on after them");
+                Err(LabError::Interrupted)
+            }
             done = session.all(&experiment) => done,
         }
     })
@@ -131,6 +134,8 @@ struct Session {
     mobcast: PathBuf,
     machine: String,
     versions: BTreeMap<String, String>,
+    /// When mobcast's file was written, and its size, when its version was taken.
+    mobcast_stamp: Option<(SystemTime, u64)>,
     interrupt: Interrupt,
     /// The lab that is there, and what it was built for.
     lab: Option<(Lab, Vec<Cluster>)>,
@@ -153,6 +158,7 @@ impl Session {
             mobcast,
             machine: machine(),
             versions: BTreeMap::new(),
+            mobcast_stamp: None,
             interrupt,
             lab: None,
             prepared: BTreeSet::new(),
@@ -217,14 +223,21 @@ impl Session {
     /// Checks before anything is run that every program is there, and takes their versions.
     fn check(&mut self, planned: &[Planned]) -> Result<(), LabError> {
         let known = strategies(&self.mobcast)?;
+        let needs_gauge = |strategy: &String| known.get(strategy).copied().unwrap_or(false);
         let mut rivals: BTreeMap<&str, &RivalFile> = BTreeMap::new();
         for run in planned {
-            plan::check(&run.scenario.topology, &self.args.experiment)?;
+            let of = |error: LabError| LabError::Usage(format!("topology {}: {error}", run.case.topology));
+            plan::plan(&run.scenario.topology, "check").map_err(of)?;
             match &run.program {
-                Program::Mobcast { strategy } if !known.contains(strategy) => {
-                    let known = known.join(", ");
+                Program::Mobcast { strategy } if !known.contains_key(strategy) => {
+                    let known = Vec::from_iter(known.keys().cloned()).join(", ");
                     let program = self.mobcast.display();
                     return Err(LabError::Usage(format!("{program} has no strategy {strategy:?}: it has {known}")));
+                }
+                Program::Mobcast { strategy } if needs_gauge(strategy) && !run.is_told() => {
+                    let remedy = "leave `gauge = false`, `named_clusters = false`, `rounds`, or the strategy out";
+                    let message = format!("{strategy} plans for a network that it has to know: {remedy}");
+                    return Err(LabError::Usage(message));
                 }
                 Program::Mobcast { .. } => {}
                 Program::Rival(rival) => drop(rivals.insert(&rival.name, rival)),
@@ -240,11 +253,9 @@ impl Session {
                 return Err(LabError::Usage(format!("links change from the start of the sender on: {remedy}")));
             }
         }
-        let version = output_of(Command::new(&self.mobcast).arg("version")).unwrap_or_default();
-        let version = version.lines().next().unwrap_or_default();
-        self.versions.insert("mobcast".into(), format!("{version} (build {})", build(&self.mobcast)?));
         let own = std::env::current_exe().map_err(LabError::at("mobcast-lab"))?;
         self.versions.insert(LAB.into(), format!("{} (build {})", env!("CARGO_PKG_VERSION"), build(&own)?));
+        self.look_at_mobcast()?;
         for (name, rival) in rivals {
             if let Some(reason) = rival::obstacle(rival) {
                 return Err(LabError::Missing(reason));
@@ -254,14 +265,31 @@ impl Session {
         Ok(())
     }
 
+    /// Takes the version of mobcast, again if its file has changed: others may build while an experiment goes on for hours.
+    fn look_at_mobcast(&mut self) -> Result<(), LabError> {
+        let file = std::fs::metadata(&self.mobcast).map_err(LabError::at(&self.mobcast))?;
+        let stamp = (file.modified().map_err(LabError::at(&self.mobcast))?, file.len());
+        if self.mobcast_stamp == Some(stamp) {
+            return Ok(());
+        }
+        let said = output_of(Command::new(&self.mobcast).arg("version")).unwrap_or_default();
+        let version = said.lines().next().unwrap_or_default();
+        let version = version.strip_prefix("mobcast ").unwrap_or(version);
+        self.versions.insert("mobcast".into(), format!("{version} (build {})", build(&self.mobcast)?));
+        self.mobcast_stamp = Some(stamp);
+        Ok(())
+    }
+
     /// One run, again if it is void.
     async fn one(&mut self, run: &Planned) -> Result<RunRecord, LabError> {
         let mut tries = 0;
         loop {
             let record = match self.attempt(run).await {
                 Ok(record) => record,
-                Err(LabError::Interrupted) => return Err(LabError::Interrupted),
+                // What concerns every run.
+                Err(error) if error.status() != 1 => return Err(error),
                 Err(error) => {
+                    self.interrupt.check()?;
                     // What is wrong with the lab is not to be the next run's.
                     self.lab = None;
                     judge::not_run(run, self.conditions_of(run, date()), error.to_string())
@@ -280,6 +308,7 @@ impl Session {
     }
 
     async fn attempt(&mut self, run: &Planned) -> Result<RunRecord, LabError> {
+        self.look_at_mobcast()?;
         self.provide(&run.scenario.topology)?;
         let (lab, _) = self.lab.as_ref().expect("it was provided");
         lab.clear();
@@ -374,11 +403,13 @@ fn build(program: &Path) -> Result<String, LabError> {
     Ok(blake3::hash(&bytes).to_hex()[..DIGITS].to_owned())
 }
 
-fn strategies(mobcast: &Path) -> Result<Vec<String>, LabError> {
+/// The strategies by name, and whether each has to know the network.
+fn strategies(mobcast: &Path) -> Result<BTreeMap<String, bool>, LabError> {
     let text = output_of(Command::new(mobcast).args(["strategies", "--json"]))
         .map_err(|error| LabError::Tool { tool: format!("{} strategies --json", mobcast.display()), error })?;
     let list: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap_or_default();
-    Ok(list.iter().filter_map(|entry| entry["name"].as_str().map(str::to_owned)).collect())
+    let entry = |entry: &serde_json::Value| Some((entry["name"].as_str()?.to_owned(), entry["needs_gauge"] == true));
+    Ok(list.iter().filter_map(entry).collect())
 }
 
 fn output_of(command: &mut Command) -> Result<String, String> {

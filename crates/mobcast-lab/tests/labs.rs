@@ -35,13 +35,17 @@ fn alone() -> Option<MutexGuard<'static, ()>> {
     match mobcast_lab::lab::obstacle() {
         Some(reason) => {
             assert!(std::env::var_os(REQUIRED).is_none(), "{REQUIRED} is set, but {reason}");
-            // Not through the macro, whose words the test runner keeps to itself when a test passes.
-            let test = std::thread::current().name().unwrap_or_default().to_owned();
-            let _ = std::io::stderr().write_all(format!("SKIPPED {test}: {reason}\n").as_bytes());
+            skipped(&reason);
             None
         }
         None => Some(guard),
     }
+}
+
+/// Says that a test is left out. Not through the macro, whose words the test runner keeps to itself when a test passes.
+fn skipped(reason: &str) {
+    let test = std::thread::current().name().unwrap_or_default().to_owned();
+    let _ = std::io::stderr().write_all(format!("SKIPPED {test}: {reason}\n").as_bytes());
 }
 
 /// The command mobcast, built from this checkout with the tests' own profile.
@@ -247,9 +251,10 @@ fn a_program_that_hangs_is_named_and_ended() {
 fn an_interrupt_removes_what_is_there_whenever_it_comes() {
     let Some(_guard) = alone() else { return };
     let directory = tempfile::tempdir().expect("a directory");
-    // While the network is made, and while the broadcast goes on.
-    for (namespaces, programs) in [(3, 0), (20, 16)] {
+    // While the network is made, and while the broadcast goes on; to the process, or to its group as a terminal does.
+    for (namespaces, programs, to_group) in [(3, 0, false), (3, 0, true), (20, 16, true)] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mobcast-lab"));
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
         command.arg("run").arg(scenarios().join("experiments/mob-1.toml")).arg("--mobcast").arg(mobcast());
         command.current_dir(&directory).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
@@ -266,7 +271,8 @@ fn an_interrupt_removes_what_is_there_whenever_it_comes() {
             std::thread::sleep(Duration::from_millis(2));
         }
         let itself = rustix::process::Pid::from_raw(pid.cast_signed()).expect("a child");
-        rustix::process::kill_process(itself, rustix::process::Signal::INT).expect("it is there");
+        let send = if to_group { rustix::process::kill_process_group } else { rustix::process::kill_process };
+        send(itself, rustix::process::Signal::INT).expect("it is there");
         let output = child.wait_with_output().expect("it ends");
         assert_eq!(output.status.code(), Some(130), "{}", said(&output));
         assert!(said(&output).contains("interrupted"), "{}", said(&output));
@@ -285,6 +291,9 @@ fn without_root_it_says_what_is_missing() {
     readable(directory.path());
     let mut command = Command::new(&copy);
     if rustix::process::geteuid().is_root() {
+        if Command::new("setpriv").arg("--version").output().is_err() {
+            return skipped("setpriv (util-linux) is not there");
+        }
         command = Command::new("setpriv");
         command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&copy);
     }

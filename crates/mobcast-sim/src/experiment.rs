@@ -50,6 +50,8 @@ pub struct Experiment {
     pub named_clusters: bool,
     /// Whether the clock starts when all nodes are members and links are made, instead of with the first node.
     pub gather: bool,
+    /// Whether the group is told what the network is like at the start.
+    pub gauge: bool,
     /// Whether the group measures the network before the clock starts, instead of being told what it is like; only where it
     /// gathers.
     pub measure: bool,
@@ -113,6 +115,7 @@ impl Experiment {
             piece_size: None,
             named_clusters: true,
             gather: false,
+            gauge: true,
             measure: false,
             steps: Vec::new(),
             network: NetworkSettings { report_drained: true, ..NetworkSettings::default() },
@@ -184,9 +187,10 @@ impl<'a> Run<'a> {
         let topology = &experiment.scenario.topology;
         let network = Network::new(topology, experiment.network);
         let mut world = World::new(network, experiment.settings);
-        let network = Some(Arc::new(experiment.scenario.at_start()));
+        let network = experiment.gauge.then(|| Arc::new(experiment.scenario.at_start()));
         let is_auto = experiment.strategy == AUTO;
-        let founded: Vec<&str> = if is_auto { candidates(true).collect() } else { vec![&experiment.strategy] };
+        let knows = experiment.gauge || experiment.measure;
+        let founded: Vec<&str> = if is_auto { candidates(knows).collect() } else { vec![&experiment.strategy] };
         let overlays = match experiment.measure {
             true => Overlays::measuring(experiment.registry, &founded),
             false => Overlays::within(experiment.registry, &founded, network),

@@ -22,7 +22,7 @@ use mobcast_proto::limits::PIECE_SIZE_MAX;
 use mobcast_proto::strategy::choice::AUTO;
 use mobcast_proto::{Time, strategy};
 use mobcast_topology::files::{Planned, Program};
-use mobcast_topology::record::{Case, NodeRecord, RunOutcome, RunRecord, WanTraffic};
+use mobcast_topology::record::{Case, NodeRecord, RunOutcome, RunRecord, Settings, WanTraffic};
 use mobcast_topology::{ClusterIndex, PayloadFactor, Scenario, Topology, WanLink, WanNic};
 use thiserror::Error;
 
@@ -63,6 +63,11 @@ pub enum RunError {
     /// Another program.
     #[error("{0} is another program, which the simulator cannot run: run it in the lab")]
     Rival(String),
+    /// A strategy that has to know the network, in an experiment that says nothing of it.
+    #[error(
+        "{0} plans for a network that it has to know: leave `gauge = false`, `named_clusters = false`, `rounds`, or the strategy out"
+    )]
+    NoGauge(String),
     /// A strategy that is not there.
     #[error("there is no strategy {name:?}: choose one of {known}")]
     NoSuchStrategy {
@@ -90,12 +95,16 @@ pub fn case(planned: &Planned, model: Model) -> Case {
 /// Whether the simulator can run this.
 ///
 /// # Errors
-/// If it is another program, or a strategy that is not there.
+/// If it is another program, a strategy that is not there, or one that is not told the network that it has to know.
 pub fn check(planned: &Planned) -> Result<(), RunError> {
     match &planned.program {
         Program::Rival(_) => Err(RunError::Rival(planned.case.program.clone())),
-        Program::Mobcast { strategy } if strategy == AUTO || strategy::find(strategy).is_some() => Ok(()),
+        Program::Mobcast { strategy } if strategy == AUTO => Ok(()),
         Program::Mobcast { strategy } => {
+            if let Some(kind) = strategy::find(strategy) {
+                let can = planned.is_told() || !kind.needs_network;
+                return if can { Ok(()) } else { Err(RunError::NoGauge(strategy.clone())) };
+            }
             let known: Vec<&str> = strategy::STRATEGIES.iter().map(|kind| kind.name).collect();
             Err(RunError::NoSuchStrategy { name: strategy.clone(), known: known.join(", ") })
         }
@@ -105,7 +114,7 @@ pub fn check(planned: &Planned) -> Result<(), RunError> {
 /// Runs it: the first node of the first cluster sends, and everybody starts at time zero, or has gathered before.
 ///
 /// # Errors
-/// If it is another program, or a strategy that is not there.
+/// If it is another program, a strategy that is not there, or one that is not told the network that it has to know.
 pub fn simulate(planned: &Planned, model: Model) -> Result<Simulated, RunError> {
     simulate_traced::<Vec<u8>>(planned, model, None)
 }
@@ -130,6 +139,7 @@ pub fn simulate_traced<W: Write>(
     experiment.piece_size = planned.piece_size;
     experiment.named_clusters = planned.named_clusters;
     experiment.gather = planned.gather;
+    experiment.gauge = planned.is_told();
     experiment.settings.check_every = CHECK_EVERY;
     experiment.deadline = Time((planned.timeout_s * 1e9) as u64);
     let chunk = u64::from(experiment.settings.chunk_bytes_max);
@@ -184,7 +194,8 @@ fn record(planned: &Planned, model: Model, outcome: &Outcome, imports: &Imports)
     let optimum = in_mb(planned.optimum.payload_bytes_per_s_lower);
     RunRecord {
         case: case(planned, model),
-        settings: Some(planned.settings()),
+        // Of several broadcasts one after another it makes one.
+        settings: Some(Settings { rounds: None, ..planned.settings() }),
         repetition: planned.repetition,
         seed: planned.seed,
         machine: "simulated".into(),

@@ -1,7 +1,7 @@
 //! Planned runs of experiments' files in the simulator, and what stands in their lines.
 
 use mobcast_sim::network::Model;
-use mobcast_sim::run::{RunError, Simulated, simulate};
+use mobcast_sim::run::{RunError, Simulated, check, simulate};
 use mobcast_topology::files::{Experiment, Planned};
 use mobcast_topology::record::{RunOutcome, RunRecord};
 
@@ -122,9 +122,39 @@ fn what_the_simulator_cannot_run_is_refused() {
     let error = simulate(&other, Model::Fluid).unwrap_err();
     assert!(matches!(&error, RunError::NoSuchStrategy { name, .. } if name == "mop"), "{error}");
     assert!(error.to_string().contains("choose one of mob"), "{error}");
+    let untold = "sizes_mb = [16.0]\nrepetitions = 1\nstrategies = [\"balanced\", \"mob\"]\ngauge = false\n";
+    let untold = planned(&m2(), untold);
+    assert_eq!(simulate(&untold[0], Model::Fluid).unwrap_err(), RunError::NoGauge("balanced".into()));
+    assert!(simulate(&untold[1], Model::Fluid).is_ok());
     let scenarios = Scenarios::new(&m2(), "sizes_mb = [16.0]\nrivals = [\"cat\"]\n");
     scenarios.add("rivals/cat.toml", files::RIVAL);
     let runs = Experiment::load(&scenarios.experiment()).unwrap_or_else(|error| panic!("{error}")).runs(false);
     other = runs.into_iter().find(|planned| planned.case.program == "cat").unwrap();
     assert_eq!(simulate(&other, Model::Fluid).unwrap_err(), RunError::Rival("cat".into()));
+}
+
+#[test]
+fn what_the_lab_runs_runs_here_too() {
+    let shipped = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/experiments");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(&shipped).expect("they are there") {
+        let path = entry.expect("an entry").path();
+        if mobcast_topology::files::striping::is_striping(&path).unwrap_or_else(|error| panic!("{error}")) {
+            continue;
+        }
+        let experiment = Experiment::load_without_rivals(&path).unwrap_or_else(|error| panic!("{error}"));
+        for run in experiment.runs(false).iter().chain(&experiment.runs(true)) {
+            check(run).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        }
+        seen += 1;
+        if path.ends_with("mob-1.toml") {
+            for run in experiment.runs(true) {
+                let record = simulate(&run, Model::Fluid).expect("it was checked").record;
+                assert_eq!(record.outcome, RunOutcome::Complete, "{}: {:?}", run.case.scenario, record.reason);
+                let copies = record.wan_copies.values().copied().fold(0.0, f64::max);
+                assert!((0.99..=1.05).contains(&copies), "{}: {copies}", run.case.scenario);
+            }
+        }
+    }
+    assert!(seen >= 20, "{seen} experiments");
 }

@@ -86,8 +86,8 @@ pub struct Case {
 pub struct Settings {
     /// The network at the start, as a topology file.
     pub network: String,
-    /// Capacities that change later.
-    pub changes: u64,
+    /// Capacities that change later: how many, and a hash of when, which and to what.
+    pub changes: String,
     /// Bytes of a piece; none for the automatic choice.
     pub piece_size: Option<u32>,
     /// Whether payload went without encryption.
@@ -98,6 +98,8 @@ pub struct Settings {
     pub rounds: Option<u32>,
     /// Whether members took each other's word.
     pub trust_members: bool,
+    /// Whether mobcast was told what the network is like at the start.
+    pub gauge: bool,
     /// Seconds after which the run would have failed.
     pub timeout_s: f64,
 }

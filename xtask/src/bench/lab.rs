@@ -23,12 +23,27 @@ const EXPERIMENTS: [&str; 13] = [
     "rivals-switch",
 ];
 
+/// Comparisons of strategies, which are run by name only: those with 150 runs take hours.
+const BY_NAME: [&str; 8] = [
+    "strategies-64",
+    "strategies-uneven",
+    "mob-4",
+    "mob-4-0ms",
+    "mob-4-100ms",
+    "mob-4-untold",
+    "small",
+    "small-trusted",
+];
+
 /// What can be asked for.
 pub const HELP: &str = "\
 cargo xtask bench lab [EXPERIMENT]… [--quick] [--repetitions N] [--fresh]
 
-  runs scenarios/experiments/EXPERIMENT.toml (all of them without a name) with mobcast-lab as root, keeps the runs in
-  target/lab, goes on where it was interrupted, and prints the tables; charts are in target/lab/report
+  runs scenarios/experiments/EXPERIMENT.toml with mobcast-lab as root, keeps the runs in target/lab, goes on where it was
+  interrupted, and prints the tables; charts are in target/lab/report. Without a name: mob-1, mob-1-sizes, mob-1-64, mob-2,
+  mob-3, mob-3-uneven, das2, bordeaux-2, bordeaux-3, bordeaux-found, switch, rivals, rivals-switch (docs/reproducing/mob.md);
+  by name also strategies-64, strategies-uneven, mob-4, mob-4-0ms, mob-4-100ms, mob-4-untold, small, small-trusted
+  (docs/reproducing/strategies.md)
   --quick            the short forms
   --repetitions N    another number than the experiments'
   --fresh            forgets earlier runs
@@ -44,7 +59,7 @@ pub fn run(words: &[&str]) -> Option<bool> {
             "--quick" => more.push(word),
             "--repetitions" => more.extend([word, *words.next()?]),
             "--fresh" => fresh = true,
-            name if EXPERIMENTS.contains(&name) => names.push(name),
+            name if EXPERIMENTS.contains(&name) || BY_NAME.contains(&name) => names.push(name),
             _ => return None,
         }
     }

@@ -90,7 +90,7 @@ impl<'a> Summary<'a> {
         self.case.program != OURS
     }
 
-    /// Median throughput of ours in the same place, of the strategy that its experiment names first, divided by that of this
+    /// Median throughput of ours in the same place, of the strategy that comes first in the lines, divided by that of this
     /// one; none for ours, or where one is missing.
     pub fn ours_to_it(&self, all: &[Summary<'_>]) -> Option<f64> {
         if !self.is_rival() {

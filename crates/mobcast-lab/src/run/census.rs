@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::process::{Usage, cpu_seconds_alone, peak_memory_bytes};
+use super::process::{Usage, cpu_seconds_alone, memory_bytes};
 use crate::lab::LabNode;
 use crate::namespace;
 
@@ -24,7 +24,7 @@ pub struct Census {
 struct Seen {
     /// Processor time of each process, by its node and number.
     cpu_seconds: BTreeMap<(usize, u32), f64>,
-    /// By node, the most that its processes had together.
+    /// By node, the most resident memory that its processes had together; what they share counts for each.
     peak_memory_bytes: BTreeMap<usize, u64>,
 }
 
@@ -47,13 +47,18 @@ impl Census {
 
     /// Ends, and says what each of so many nodes has cost.
     pub fn end(self, nodes: usize) -> Vec<Usage> {
-        self.task.abort();
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let of = |node: usize| Usage {
             cpu_seconds: seen.cpu_seconds.range((node, 0)..=(node, u32::MAX)).map(|(_, seconds)| seconds).sum(),
             peak_memory_bytes: seen.peak_memory_bytes.get(&node).copied().unwrap_or(0),
         };
         (0..nodes).map(of).collect()
+    }
+}
+
+impl Drop for Census {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }
 
@@ -65,8 +70,8 @@ impl Seen {
             // A process may end at any moment, and is then left out.
             let Ok(network) = std::fs::metadata(Path::new("/proc").join(format!("{pid}/ns/net"))) else { continue };
             let Some(&node) = node_of.get(&network.st_ino()) else { continue };
-            self.cpu_seconds.insert((node, pid), cpu_seconds_alone(pid));
-            *memory.entry(node).or_default() += peak_memory_bytes(pid);
+            self.cpu_seconds.extend(cpu_seconds_alone(pid).map(|seconds| ((node, pid), seconds)));
+            *memory.entry(node).or_default() += memory_bytes(pid);
         }
         for (node, bytes) in memory {
             let peak = self.peak_memory_bytes.entry(node).or_default();
@@ -85,7 +90,7 @@ mod tests {
         let mut seen = Seen::default();
         seen.look(&[(own, 3)].into());
         assert!(seen.cpu_seconds.contains_key(&(3, std::process::id())), "this process is there");
-        assert!(seen.peak_memory_bytes[&3] >= peak_memory_bytes(std::process::id()) / 2);
+        assert!(seen.peak_memory_bytes[&3] >= memory_bytes(std::process::id()) / 2);
         let mut none = Seen::default();
         none.look(&[(0, 3)].into());
         assert!(none.cpu_seconds.is_empty());

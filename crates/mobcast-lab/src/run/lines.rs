@@ -14,12 +14,15 @@ use crate::report;
 #[derive(Debug)]
 pub struct Lines {
     path: PathBuf,
+    /// Whether void runs count as done.
+    enough: bool,
     done: BTreeMap<(Case, u32), Done>,
 }
 
 /// What a line says of how its run was made.
 #[derive(Debug)]
 struct Done {
+    seed: u64,
     settings: Option<Settings>,
     versions: BTreeMap<String, String>,
 }
@@ -28,24 +31,24 @@ impl Lines {
     /// Opens the file, or one that does not exist yet. Failed runs do not count as done, and void ones only if that is
     /// `enough`.
     pub fn open(path: &Path, enough: bool) -> Result<Lines, LabError> {
-        let mut lines = Lines { path: path.to_owned(), done: BTreeMap::new() };
+        let mut lines = Lines { path: path.to_owned(), enough, done: BTreeMap::new() };
         if path.exists() {
             let records = report::read(&[path.to_owned()]).map_err(|error| LabError::Usage(error.to_string()))?;
-            let counts = |outcome| outcome == RunOutcome::Complete || (enough && outcome == RunOutcome::Void);
-            for record in &records.runs {
-                lines.note(record);
-                if !counts(record.outcome) {
-                    // Of several lines of a run the last one counts.
-                    lines.done.remove(&(record.case.clone(), record.repetition));
-                }
-            }
+            records.runs.iter().for_each(|record| lines.note(record));
         }
         Ok(lines)
     }
 
+    /// Of several lines of a run the last one counts.
     fn note(&mut self, record: &RunRecord) {
-        let done = Done { settings: record.settings.clone(), versions: record.versions.clone() };
-        self.done.insert((record.case.clone(), record.repetition), done);
+        let run = (record.case.clone(), record.repetition);
+        let counts = record.outcome == RunOutcome::Complete || (self.enough && record.outcome == RunOutcome::Void);
+        if counts {
+            let RunRecord { seed, settings, versions, .. } = record;
+            self.done.insert(run, Done { seed: *seed, settings: settings.clone(), versions: versions.clone() });
+        } else {
+            self.done.remove(&run);
+        }
     }
 
     fn of(&self, run: &Planned) -> Option<&Done> {
@@ -54,7 +57,10 @@ impl Lines {
 
     /// Whether this run was made, on this network and with these settings: an experiment's file may have changed.
     pub fn has(&self, run: &Planned) -> bool {
-        self.of(run).is_some_and(|done| done.settings.as_ref().is_none_or(|settings| *settings == run.settings()))
+        let same = |done: &Done| {
+            done.seed == run.seed && done.settings.as_ref().is_none_or(|settings| *settings == run.settings())
+        };
+        self.of(run).is_some_and(same)
     }
 
     /// What finished runs among these were made with, where it is not what there is now.
@@ -101,7 +107,14 @@ mod tests {
         let record = |scenario: &str, outcome| {
             let run = planned(scenario);
             let versions = [("mobcast".to_owned(), "1".to_owned())].into();
-            RunRecord { settings: Some(run.settings()), case: run.case, outcome, versions, ..RunRecord::default() }
+            RunRecord {
+                settings: Some(run.settings()),
+                seed: run.seed,
+                case: run.case,
+                outcome,
+                versions,
+                ..RunRecord::default()
+            }
         };
         let mut lines = Lines::open(&path, false).unwrap();
         lines.append(&record("fast", RunOutcome::Complete)).unwrap();
@@ -112,6 +125,7 @@ mod tests {
         assert!(lines.has(&planned("fast")));
         assert!(!lines.has(&Planned { repetition: 1, ..planned("fast") }) && !lines.has(&planned("slow")));
         assert!(!lines.has(&Planned { piece_size: Some(1 << 20), ..planned("fast") }), "that is another experiment");
+        assert!(!lines.has(&Planned { seed: 0, ..planned("fast") }), "and that");
         let now = |version: &str| [("mobcast".to_owned(), version.to_owned())].into();
         assert!(lines.other_versions(&[planned("fast")], &now("1")).is_empty());
         assert_eq!(lines.other_versions(&[planned("fast")], &now("2")), ["mobcast 1".to_owned()].into());

@@ -98,7 +98,7 @@ impl Run<'_> {
         let (receivers, ticket) = (receivers.to_string(), self.ticket.display().to_string());
         let words = ["send", &object, "--receivers", &receivers, "--strategy", strategy, "--ticket-file", &ticket];
         let mut words: Vec<String> = words.map(str::to_owned).into();
-        if self.planned.named_clusters {
+        if self.planned.is_told() {
             words.extend(["--gauge".to_owned(), self.gauge.display().to_string()]);
         }
         words.extend(self.planned.gather.then(|| "--gather".to_owned()));

@@ -127,6 +127,14 @@ async fn watch(node: usize, mut child: Child, pid: Pid, mut out: std::fs::File, 
 }
 
 impl Usage {
+    /// Of two accounts of the same, which both may lack something, the larger figures.
+    pub fn larger(self, other: Usage) -> Usage {
+        Usage {
+            cpu_seconds: self.cpu_seconds.max(other.cpu_seconds),
+            peak_memory_bytes: self.peak_memory_bytes.max(other.peak_memory_bytes),
+        }
+    }
+
     fn look(&mut self, pid: Pid) {
         self.peak_memory_bytes =
             self.peak_memory_bytes.max(peak_memory_bytes(pid.as_raw_nonzero().get().cast_unsigned()));
@@ -142,10 +150,19 @@ impl Usage {
 }
 
 /// Resident memory of a process at its highest.
-pub fn peak_memory_bytes(pid: u32) -> u64 {
+fn peak_memory_bytes(pid: u32) -> u64 {
+    of_status(pid, "VmHWM:")
+}
+
+/// Resident memory of a process now.
+pub fn memory_bytes(pid: u32) -> u64 {
+    of_status(pid, "VmRSS:")
+}
+
+fn of_status(pid: u32, key: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
-    peak.unwrap_or(0u64) * 1024
+    let value = status.lines().find_map(|line| line.strip_prefix(key)?.trim().strip_suffix(" kB")?.parse().ok());
+    value.unwrap_or(0u64) * 1024
 }
 
 /// Processor time of a process and of those that it has waited for, by its `/proc/PID/stat`, in seconds.
@@ -153,9 +170,9 @@ pub fn cpu_seconds(pid: u32) -> f64 {
     stat_of(pid).map_or(0.0, |stat| stat.own_seconds + stat.waited_for_seconds)
 }
 
-/// Processor time of a process alone, in seconds.
-pub fn cpu_seconds_alone(pid: u32) -> f64 {
-    stat_of(pid).map_or(0.0, |stat| stat.own_seconds)
+/// Processor time of a process alone, in seconds; none if it has ended.
+pub fn cpu_seconds_alone(pid: u32) -> Option<f64> {
+    stat_of(pid).map(|stat| stat.own_seconds)
 }
 
 /// What `/proc/PID/stat` says.

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -129,6 +130,7 @@ pub fn prepare(rival: &RivalFile, build: &Path) -> Result<(), LabError> {
         .current_dir(directory(rival))
         .env("LAB_BUILD", build)
         .env("LAB_DIR", build)
+        .process_group(0)
         .stdin(Stdio::null());
     let failed = |error: String| LabError::Tool { tool: prepare.join(" "), error };
     let output = command.output().map_err(|error| failed(error.to_string()))?;
@@ -201,9 +203,9 @@ pub async fn run(
     if rival.receiver.is_none() {
         run.listen(&mut hearing, &mut progress, &mut attempt, Progress::all_compared).await;
     }
-    end(&pids, &mut hearing, &mut progress).await;
+    end(&pids, &mut hearing, &mut progress, &mut attempt).await;
     for (outcome, usage) in attempt.nodes.iter_mut().zip(census.end(lab.nodes().len())) {
-        outcome.usage = usage;
+        outcome.usage = outcome.usage.larger(usage);
     }
     lab.clear();
     run.compare(&progress, &mut attempt);
@@ -304,8 +306,9 @@ impl<'a> Run<'a> {
             match tokio::time::timeout_at(self.deadline, hearing.recv()).await {
                 Err(_) | Ok(None) => return,
                 Ok(Some(Heard::Line { node, line, at })) => progress.take(node, &line, at),
-                Ok(Some(Heard::Ended { node, status, .. })) => {
+                Ok(Some(Heard::Ended { node, status, usage })) => {
                     progress.ended[node] = true;
+                    attempt.nodes[node].usage = usage;
                     if let Some(how) = process::failure(status) {
                         let name = &self.lab.nodes()[node].name;
                         attempt.failed(format!("{name} {how}: {}", process::last_line(&self.log(node))));
@@ -335,13 +338,16 @@ impl<'a> Run<'a> {
 }
 
 /// Ends all programs, kindly at first.
-async fn end(pids: &[Pid], hearing: &mut UnboundedReceiver<Heard>, progress: &mut Progress) {
+async fn end(pids: &[Pid], hearing: &mut UnboundedReceiver<Heard>, progress: &mut Progress, attempt: &mut Attempt) {
     let deadline = Instant::now() + ENDING;
     pids.iter().for_each(|pid| process::signal(*pid, Signal::TERM));
     while !progress.all_ended() {
         match tokio::time::timeout_at(deadline, hearing.recv()).await {
             Err(_) | Ok(None) => break,
-            Ok(Some(Heard::Ended { node, .. })) => progress.ended[node] = true,
+            Ok(Some(Heard::Ended { node, usage, .. })) => {
+                progress.ended[node] = true;
+                attempt.nodes[node].usage = usage;
+            }
             Ok(Some(Heard::Line { .. })) => {}
         }
     }

@@ -200,3 +200,24 @@ impl Registry {
 pub fn find(name: &str) -> Option<&'static StrategyKind> {
     Registry::default().find(name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn piece_sizes_are_those_of_the_publications() {
+        let of = |name: &str| Registry::default().find(name).and_then(|kind| kind.piece_size);
+        // Open MPI's segments, MOB's pieces, those of BitTorrent's client; ours follow from the object.
+        for tree in ["flat", "chain", "binomial", "scatter-allgather", "magpie", "fpfr", "balanced", "optimal-trees"] {
+            assert_eq!(of(tree), Some(131_072), "{tree}");
+        }
+        for name in ["mob-hpdc07", "robber-tpds11"] {
+            assert_eq!(of(name), Some(32_768), "{name}");
+        }
+        for name in ["bittorrent", "bittorrent-rarest", "bittorrent-biased"] {
+            assert_eq!(of(name), Some(262_144), "{name}");
+        }
+        assert_eq!(of("mob"), None);
+    }
+}

@@ -50,6 +50,8 @@ pub struct Experiment {
     pub rounds: Option<u32>,
     /// Whether members take each other's word, in rounds.
     pub trust_members: bool,
+    /// Whether mobcast is told what the network is like at the start, for strategies that want to know.
+    pub gauge: bool,
 }
 
 /// What an experiment varies, and how often it repeats.
@@ -161,6 +163,8 @@ struct Raw {
     gather: bool,
     rounds: Option<Spanned<u32>>,
     trust_members: Option<Spanned<bool>>,
+    #[serde(default = "yes")]
+    gauge: bool,
     #[serde(default)]
     scenario: Vec<Spanned<RawScenario>>,
     quick: Option<RawExtent>,
@@ -260,6 +264,7 @@ impl Builder<'_> {
             plain: raw.plain,
             gather: raw.gather || raw.rounds.is_some(),
             trust_members: raw.trust_members.as_ref().is_some_and(|trust| *trust.get_ref()),
+            gauge: raw.gauge,
             rounds: raw.rounds.as_ref().map(|rounds| text.count(rounds, 1, ROUNDS_MAX)).transpose()?,
         };
         if let Some(trust) = raw.trust_members.as_ref().filter(|trust| *trust.get_ref() && raw.rounds.is_none()) {

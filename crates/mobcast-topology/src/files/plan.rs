@@ -43,6 +43,8 @@ pub struct Planned {
     pub rounds: Option<u32>,
     /// Whether members take each other's word.
     pub trust_members: bool,
+    /// Whether mobcast is told what the network is like at the start.
+    pub gauge: bool,
 }
 
 /// What is run.
@@ -62,14 +64,22 @@ impl Planned {
     pub fn settings(&self) -> Settings {
         Settings {
             network: topology_text("as it is at the start", &self.scenario.at_start()),
-            changes: self.scenario.changes.len() as u64,
+            changes: changes_in_short(&self.scenario.changes),
             piece_size: self.piece_size,
             plain: self.plain,
             gather: self.gather,
             rounds: self.rounds,
             trust_members: self.trust_members,
+            gauge: self.is_told(),
             timeout_s: self.timeout_s,
         }
+    }
+
+    /// Whether mobcast is told what the network is like at the start. Clusters that have no name for their nodes cannot be told of,
+    /// and a group that makes several broadcasts is founded without.
+    pub fn is_told(&self) -> bool {
+        let ours = matches!(self.program, Program::Mobcast { .. });
+        ours && self.gauge && self.named_clusters && self.rounds.is_none()
     }
 }
 
@@ -131,6 +141,7 @@ impl Experiment {
             gather: self.gather,
             rounds: self.rounds,
             trust_members: self.trust_members,
+            gauge: self.gauge,
         };
         programs.into_iter().map(run).collect()
     }
@@ -221,12 +232,21 @@ fn apply_first(topology: &mut Topology, changes: &mut Vec<Change>) {
 }
 
 fn seed_of(experiment: u64, scenario: &str, repetition: u32) -> u64 {
-    // FNV-1a for the name; any hash that is the same everywhere would do.
-    let name = scenario
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
-    let seed = Dice(experiment ^ name).next();
+    let seed = Dice(experiment ^ hash(scenario)).next();
     Dice(seed.wrapping_add(u64::from(repetition))).next()
+}
+
+/// FNV-1a; any hash that is the same everywhere would do.
+fn hash(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+fn changes_in_short(changes: &[Change]) -> String {
+    match changes.len() {
+        0 => "none".to_owned(),
+        count => format!("{count}: {:016x}", hash(&format!("{changes:?}"))),
+    }
 }
 
 /// The generator splitmix64 (Steele, Lea, Flood 2014).
