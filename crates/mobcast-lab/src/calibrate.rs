@@ -145,29 +145,36 @@ impl Bench {
     fn goodput(&mut self, rate: u64, count: usize) -> Result<Measured, LabError> {
         self.set(WanLink::new(rate, 10 * MS), &[])?;
         let streams = Streams::start(self.node("A1"), self.node("B1"), count)?;
+        let what = format!("goodput, {count} streams, {} MB/s, 20 ms", rate as f64 / 1e6);
+        self.filled(&[streams], what, rate, 3.0)
+    }
+
+    /// What arrives through streams that fill links of so much together, and what the hub does meanwhile.
+    fn filled(&self, streams: &[Streams], what: String, rate: u64, allowed: f64) -> Result<Measured, LabError> {
         self.interrupt.sleep(FINDING)?;
-        let (hub, before) = (self.hub_cpu(), Load::now());
-        let seen = self.rate_bytes_per_s(&streams)?;
-        let busy = Load::now().since(&before).processors;
-        let hub = 100.0 * (self.hub_cpu() - hub) / self.time.as_secs_f64();
+        let (hub, load, start) = (self.hub_cpu(), Load::now(), Instant::now());
+        let seen = self.rate_bytes_per_s(streams)?;
+        let busy = Load::now().since(&load).processors;
+        let hub = 100.0 * (self.hub_cpu() - hub) / start.elapsed().as_secs_f64();
         let late = self.lab.counts()?.late_ms(0.99);
         let set = PayloadFactor::ETHERNET_TCP.of(rate) as f64;
         Ok(Measured {
-            what: format!("goodput, {count} streams, {} MB/s, 20 ms", rate as f64 / 1e6),
+            what,
             set: set / 1e6,
             seen: seen / 1e6,
             unit: "MB/s",
             off: 100.0 * (seen / set - 1.0),
-            allowed: 3.0,
+            allowed,
             note: format!("; hub {hub:.0} % of a core, 99 of 100 late by at most {late} ms; machine {busy:.0} % busy"),
         })
     }
 
     /// What arrives through streams, per second, in the time of a measurement.
-    fn rate_bytes_per_s(&self, streams: &Streams) -> Result<f64, LabError> {
-        let (before, start) = (streams.received(), Instant::now());
+    fn rate_bytes_per_s(&self, streams: &[Streams]) -> Result<f64, LabError> {
+        let received = || streams.iter().map(Streams::received).sum::<u64>();
+        let (before, start) = (received(), Instant::now());
         self.interrupt.sleep(self.time)?;
-        Ok((streams.received() - before) as f64 / start.elapsed().as_secs_f64())
+        Ok((received() - before) as f64 / start.elapsed().as_secs_f64())
     }
 
     fn hub_cpu(&self) -> f64 {
@@ -210,25 +217,9 @@ impl Bench {
         self.set(WanLink::new(rate, 10 * MS), &[])?;
         let streams = PAIRS.map(|(from, to)| Streams::start(self.node(from), self.node(to), 4));
         let streams = streams.into_iter().collect::<Result<Vec<Streams>, LabError>>()?;
-        self.interrupt.sleep(FINDING)?;
-        let received = || streams.iter().map(Streams::received).sum::<u64>();
-        let (hub, load, before, start) = (self.hub_cpu(), Load::now(), received(), Instant::now());
-        self.interrupt.sleep(self.time)?;
-        let seen = (received() - before) as f64 / start.elapsed().as_secs_f64();
-        let busy = Load::now().since(&load).processors;
-        let hub = 100.0 * (self.hub_cpu() - hub) / start.elapsed().as_secs_f64();
-        let late = self.lab.counts()?.late_ms(0.99);
-        let set = PayloadFactor::ETHERNET_TCP.of(rate * PAIRS.len() as u64) as f64;
-        Ok(Measured {
-            what: format!("goodput of six links of {:.1} MB/s together", rate as f64 / 1e6),
-            set: set / 1e6,
-            seen: seen / 1e6,
-            unit: "MB/s",
-            off: 100.0 * (seen / set - 1.0),
-            // Each carries the acknowledgements of the one that comes back, too.
-            allowed: 3.0 + 2.0,
-            note: format!("; hub {hub:.0} % of a core, 99 of 100 late by at most {late} ms; machine {busy:.0} % busy"),
-        })
+        let what = format!("goodput of six links of {:.1} MB/s together", rate as f64 / 1e6);
+        // Each carries the acknowledgements of the one that comes back, too.
+        self.filled(&streams, what, rate * PAIRS.len() as u64, 3.0 + 2.0)
     }
 
     /// A link that is kept full by datagrams is made slower, then faster.
@@ -257,7 +248,7 @@ impl Bench {
     /// Goodput of one link, alone and while others are full.
     fn cross_talk(&mut self) -> Result<Measured, LabError> {
         self.set(WanLink::new(10_000_000, 10 * MS), &[])?;
-        let streams = Streams::start(self.node("A1"), self.node("B1"), 4)?;
+        let streams = [Streams::start(self.node("A1"), self.node("B1"), 4)?];
         self.interrupt.sleep(FINDING)?;
         let alone = self.rate_bytes_per_s(&streams)?;
         // None of them the other way, where the acknowledgements of this one go and theirs would come.

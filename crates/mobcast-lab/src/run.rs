@@ -292,7 +292,7 @@ impl Session {
                     self.interrupt.check()?;
                     // What is wrong with the lab is not to be the next run's.
                     self.lab = None;
-                    judge::not_run(run, self.conditions_of(run, date()), error.to_string())
+                    judge::not_run(run, &self.conditions_of(run, date()), error.to_string())
                 }
             };
             self.lines.append(&record)?;
@@ -344,7 +344,7 @@ impl Session {
             std::fs::write(&path, text).map_err(LabError::at(path))?;
         }
         let conditions = Conditions { load: busy, hub_cpu_seconds, counts, ..self.conditions_of(run, date) };
-        Ok(judge::record(lab.nodes(), run, &attempt, conditions))
+        Ok(judge::record(lab.nodes(), run, &attempt, &conditions))
     }
 
     /// What is known of a run's conditions before it.

@@ -72,6 +72,19 @@ fn nothing_is_left(pid: u32) {
     }
 }
 
+/// An experiment with three nodes on a switch, of these lines beside, in a directory of its own with places for topologies and rivals.
+fn on_a_switch(directory: &Path, lines: &str) -> PathBuf {
+    for place in ["experiments", "topologies", "rivals"] {
+        std::fs::create_dir(directory.join(place)).expect("made");
+    }
+    std::fs::copy(scenarios().join("topologies/switch.toml"), directory.join("topologies/switch.toml"))
+        .expect("copied");
+    let experiment = directory.join("experiments/x.toml");
+    let text = format!("title = \"x\"\ntopology = \"switch\"\nnodes = [[3]]\nrepetitions = 1\n{lines}[quick]\n");
+    std::fs::write(&experiment, text).expect("written");
+    experiment
+}
+
 /// A program in this directory, of these lines of shell.
 fn script(directory: &Path, lines: &str) -> PathBuf {
     let path = directory.join("wrapper");
@@ -229,14 +242,7 @@ fn a_program_that_fails_on_one_node_fails_its_run_alone() {
 fn a_program_that_hangs_is_named_and_ended() {
     let Some(_guard) = alone() else { return };
     let directory = tempfile::tempdir().expect("a directory");
-    for place in ["experiments", "topologies"] {
-        std::fs::create_dir(directory.path().join(place)).expect("made");
-    }
-    let topology = std::fs::read_to_string(scenarios().join("topologies/switch.toml")).expect("it is shipped");
-    std::fs::write(directory.path().join("topologies/two.toml"), topology).expect("written");
-    let experiment = directory.path().join("experiments/hang.toml");
-    let text = "title = \"x\"\ntopology = \"two\"\nnodes = [[3]]\nsizes_mb = [1.0]\ntimeout_s = 4.0\nrepetitions = 1\n[quick]\n";
-    std::fs::write(&experiment, text).expect("written");
+    let experiment = on_a_switch(directory.path(), "sizes_mb = [1.0]\ntimeout_s = 4.0\n");
     let text = "case \"$*\" in\n recv*A3*) echo 'waits for nothing' >&2; exec sleep 1000;;\nesac\n";
     let wrapper = script(directory.path(), &format!("{text}exec {} \"$@\"\n", mobcast().display()));
     let lines = directory.path().join("x.jsonl");
@@ -244,6 +250,23 @@ fn a_program_that_hangs_is_named_and_ended() {
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     let reason = records(&lines).remove(0).reason.unwrap_or_default();
     assert!(reason.starts_with("not done after 4 s: ") && reason.ends_with("A3 (waits for nothing)"), "{reason}");
+    nothing_is_left(pid);
+}
+
+#[test]
+fn a_run_that_cannot_be_made_has_failed_and_the_next_ones_are_made() {
+    let Some(_guard) = alone() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let experiment = on_a_switch(directory.path(), "sizes_mb = [1.0, 2.0]\nrivals = [\"broken\"]\n");
+    let rival = "title = \"x\"\nversion = [\"echo\", \"1\"]\nprepare = [\"sh\", \"-c\", \"echo no compiler >&2; exit 1\"]\nroot = [\"true\"]\n";
+    std::fs::write(directory.path().join("rivals/broken.toml"), rival).expect("written");
+    let lines = directory.path().join("x.jsonl");
+    let (output, pid) = run(&experiment, &lines, &["--mobcast", &mobcast().display().to_string()]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let failed: Vec<bool> = records(&lines).iter().map(|record| record.outcome == RunOutcome::Failed).collect();
+    assert_eq!(failed, [false, true, false, true], "mobcast and the other one, with each size");
+    let reason = records(&lines).remove(1).reason.unwrap_or_default();
+    assert!(reason.contains("no compiler"), "{reason}");
     nothing_is_left(pid);
 }
 

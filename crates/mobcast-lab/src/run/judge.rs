@@ -42,15 +42,15 @@ pub struct Conditions {
 }
 
 /// The record of a run that could not be made.
-pub fn not_run(run: &Planned, conditions: Conditions, reason: String) -> RunRecord {
+pub fn not_run(run: &Planned, conditions: &Conditions, reason: String) -> RunRecord {
     RunRecord {
         case: run.case.clone(),
         settings: Some(run.settings()),
         repetition: run.repetition,
         seed: run.seed,
-        date: conditions.date,
-        machine: conditions.machine,
-        versions: conditions.versions,
+        date: conditions.date.clone(),
+        machine: conditions.machine.clone(),
+        versions: conditions.versions.clone(),
         outcome: RunOutcome::Failed,
         reason: Some(reason),
         ..RunRecord::default()
@@ -70,7 +70,7 @@ fn misplaced(nodes: &[LabNode], attempt: &Attempt) -> Option<String> {
 }
 
 /// The record of a run.
-pub fn record(nodes: &[LabNode], run: &Planned, attempt: &Attempt, conditions: Conditions) -> RunRecord {
+pub fn record(nodes: &[LabNode], run: &Planned, attempt: &Attempt, conditions: &Conditions) -> RunRecord {
     let counts = &conditions.counts;
     let topology = &run.scenario.topology;
     let bytes = run.case.object_bytes as f64;
@@ -83,20 +83,13 @@ pub fn record(nodes: &[LabNode], run: &Planned, attempt: &Attempt, conditions: C
     let mb = |rate: Option<u64>| rate.map_or(0.0, |rate| rate as f64 / 1e6);
     let (lower, upper) = (mb(optimum.payload_bytes_per_s_lower), mb(optimum.payload_bytes_per_s_upper));
     let misplaced = misplaced(nodes, attempt).filter(|_| !run.named_clusters);
-    let (outcome, reason) = match (attempt.failure.clone().or(misplaced), void(&conditions)) {
+    let (outcome, reason) = match (attempt.failure.clone().or(misplaced), void(conditions)) {
         (Some(reason), _) => (RunOutcome::Failed, Some(reason)),
         (None, Some(reason)) => (RunOutcome::Void, Some(reason)),
         (None, None) => (RunOutcome::Complete, None),
     };
     let offset_s = attempt.begun_ns.saturating_sub(counts.begun_ns) as f64 / 1e9 + attempt.started_s;
     RunRecord {
-        case: run.case.clone(),
-        settings: Some(run.settings()),
-        repetition: run.repetition,
-        seed: run.seed,
-        date: conditions.date,
-        machine: conditions.machine,
-        versions: conditions.versions,
         outcome,
         reason,
         seconds: seconds.unwrap_or(0.0),
@@ -126,6 +119,7 @@ pub fn record(nodes: &[LabNode], run: &Planned, attempt: &Attempt, conditions: C
             late_max_ms: counts.late_max_ns as f64 / 1e6,
             changes: counts.changes,
         }),
+        ..not_run(run, conditions, String::new())
     }
 }
 
