@@ -10,12 +10,14 @@
 //! | `svg` | the shapes of a chart as text |
 //! | `compare` | lab and simulator side by side |
 //! | `striping` | tables and charts of transfers over several connections |
+//! | `sizes` | throughput over the size of the object |
 //! | `curves` | what stands where in a line chart |
 
 mod chart;
 mod compare;
 mod curves;
 mod lines;
+mod sizes;
 mod striping;
 pub mod summary;
 mod svg;

@@ -187,7 +187,7 @@ impl<'a> Run<'a> {
         let topology = &experiment.scenario.topology;
         let network = Network::new(topology, experiment.network);
         let mut world = World::new(network, experiment.settings);
-        let network = experiment.gauge.then(|| Arc::new(experiment.scenario.at_start()));
+        let network = experiment.gauge.then(|| Arc::new(experiment.scenario.gauge()));
         let is_auto = experiment.strategy == AUTO;
         let knows = experiment.gauge || experiment.measure;
         let founded: Vec<&str> = if is_auto { candidates(knows).collect() } else { vec![&experiment.strategy] };

@@ -216,6 +216,8 @@ pub struct Topology {
     wan: Vec<Vec<Option<WanLink>>>,
     /// Share of payload in what links carry.
     pub payload_factor: PayloadFactor,
+    /// Links are known to become faster and slower while a broadcast runs: what is planned for them does not hold for long.
+    pub links_vary: bool,
 }
 
 impl Default for Topology {
@@ -227,7 +229,7 @@ impl Default for Topology {
 impl Topology {
     /// A network without clusters, in which every byte is payload.
     pub fn new() -> Topology {
-        Topology { clusters: Vec::new(), wan: Vec::new(), payload_factor: PayloadFactor::ONE }
+        Topology { clusters: Vec::new(), wan: Vec::new(), payload_factor: PayloadFactor::ONE, links_vary: false }
     }
 
     /// Adds a cluster that has no links yet.

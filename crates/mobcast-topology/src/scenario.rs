@@ -33,6 +33,13 @@ impl Scenario {
         self.phases().next().map_or_else(|| self.topology.clone(), |(_, topology)| topology)
     }
 
+    /// What somebody who has measured the network at the start and knows whether it will change says of it.
+    pub fn gauge(&self) -> Topology {
+        let mut network = self.at_start();
+        network.links_vary |= self.phases().nth(1).is_some();
+        network
+    }
+
     /// The network over time: from when on, in nanoseconds, and how it is then. The first phase begins at 0; changes of
     /// one time make one phase. Changes of links that do not exist are passed over.
     pub fn phases(&self) -> impl Iterator<Item = (u64, Topology)> + '_ {
@@ -77,6 +84,13 @@ mod tests {
         let scenario = Scenario::switch(preset::m2_fast(1), &preset::m2_slow(1), 30_000_000_000);
         assert_eq!(scenario.changes.len(), 4, "AD and BC, both directions");
         assert!(scenario.changes.iter().all(|c| c.rate_bytes_per_s == Some(800_000)));
+    }
+
+    #[test]
+    fn a_gauge_says_whether_links_change_later_on() {
+        let vary = |at_ns| Scenario::switch(preset::m2_fast(1), &preset::m2_slow(1), at_ns).gauge().links_vary;
+        assert_eq!((vary(30), vary(0)), (true, false));
+        assert!(!Scenario::steady(preset::m2_fast(1)).gauge().links_vary);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use mobcast_proto::content::piece_size::{PieceSizeInput, strategy_piece_size};
 use mobcast_proto::group::ticket::Ticket;
 use mobcast_proto::limits::{PIECE_SIZE_MAX, PIECE_SIZE_MIN, PIECES_MAX};
 use mobcast_proto::strategy::Registry;
-use mobcast_proto::strategy::choice::{AUTO, Extent, candidates, choose};
+use mobcast_proto::strategy::choice::{AUTO, Extent, Unknown, candidates, choose};
 use mobcast_proto::strategy::overlay::Overlays;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, mpsc};
@@ -220,7 +220,9 @@ impl Group {
             self.measure().await?;
         }
         let choice = match (is_auto, is_early) {
-            (true, true) => Some(choose(object, None, &overlays(&self.inner.options)?, &self.inner.options.costs)),
+            (true, true) => {
+                Some(choose(object, Err(Unknown::Early), &overlays(&self.inner.options)?, &self.inner.options.costs))
+            }
             (true, false) => Some(driver.choose(object, self.inner.options.costs).await.ok_or(Error::Left)?),
             (false, _) => None,
         };

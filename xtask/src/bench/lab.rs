@@ -23,8 +23,8 @@ const EXPERIMENTS: [&str; 13] = [
     "rivals-switch",
 ];
 
-/// Comparisons of strategies, which are run by name only: those with 150 runs take hours.
-const BY_NAME: [&str; 8] = [
+/// Comparisons of strategies, which the lab runs by name only: those with 150 runs take hours.
+const BY_NAME: [&str; 9] = [
     "strategies-64",
     "strategies-uneven",
     "mob-4",
@@ -33,17 +33,37 @@ const BY_NAME: [&str; 8] = [
     "mob-4-untold",
     "small",
     "small-trusted",
+    "rivals-trunk",
+];
+
+/// What the simulator runs unless it is told, in the order of the report.
+const SIMULATED: [&str; 12] = [
+    "strategies-64",
+    "strategies-uneven",
+    "strategies-100ms",
+    "mob-4-0ms",
+    "mob-4",
+    "mob-4-100ms",
+    "mob-4-untold",
+    "strategies-das2",
+    "bordeaux-64-one",
+    "bordeaux-64-near",
+    "bordeaux-64",
+    "bordeaux-64-three",
 ];
 
 /// What can be asked for.
 pub const HELP: &str = "\
 cargo xtask bench lab [EXPERIMENT]… [--quick] [--repetitions N] [--fresh]
+cargo xtask bench lab --simulated [EXPERIMENT]… [--quick] [--fresh]
 
   runs scenarios/experiments/EXPERIMENT.toml with mobcast-lab as root, keeps the runs in target/lab, goes on where it was
   interrupted, and prints the tables; charts are in target/lab/report. Without a name: mob-1, mob-1-sizes, mob-1-64, mob-2,
   mob-3, mob-3-uneven, das2, bordeaux-2, bordeaux-3, bordeaux-found, switch, rivals, rivals-switch (docs/reproducing/mob.md);
-  by name also strategies-64, strategies-uneven, mob-4, mob-4-0ms, mob-4-100ms, mob-4-untold, small, small-trusted
+  by name also strategies-64, strategies-uneven, mob-4, mob-4-0ms, mob-4-100ms, mob-4-untold, small, small-trusted, rivals-trunk
   (docs/reproducing/strategies.md)
+  --simulated        the same with mobcast-sim in its fluid model, anybody may; without a name all comparisons of strategies:
+                     strategies-64, -uneven, -100ms and -das2, mob-4 with its latencies and untold, bordeaux-64 in four layouts
   --quick            the short forms
   --repetitions N    another number than the experiments'
   --fresh            forgets earlier runs
@@ -53,30 +73,63 @@ cargo xtask bench lab [EXPERIMENT]… [--quick] [--repetitions N] [--fresh]
 pub fn run(words: &[&str]) -> Option<bool> {
     let mut names: Vec<&str> = Vec::new();
     let (mut more, mut fresh) = (Vec::new(), false);
+    let instrument = if words.contains(&"--simulated") { &SIMULATOR } else { &LAB };
     let mut words = words.iter();
     while let Some(&word) = words.next() {
         match word {
+            "--simulated" => {}
             "--quick" => more.push(word),
-            "--repetitions" => more.extend([word, *words.next()?]),
+            "--repetitions" if instrument.takes_repetitions => more.extend([word, *words.next()?]),
             "--fresh" => fresh = true,
-            name if EXPERIMENTS.contains(&name) || BY_NAME.contains(&name) => names.push(name),
+            name if EXPERIMENTS.contains(&name) || BY_NAME.contains(&name) || SIMULATED.contains(&name) => {
+                names.push(name);
+            }
             _ => return None,
         }
     }
     if names.is_empty() {
-        names.extend(EXPERIMENTS);
+        names.extend(instrument.usual);
     }
-    Some(run_all(&names, &more, fresh))
+    Some(run_all(instrument, &names, &more, fresh))
 }
 
-fn run_all(names: &[&str], more: &[&str], fresh: bool) -> bool {
-    let build = ["build", "--release", "--package", "mobcast-cli", "--package", "mobcast-lab"];
-    if !cargo(&build) {
+/// What runs experiments.
+struct Instrument {
+    /// Its program, from the words after `cargo` on.
+    words: [&'static str; 6],
+    package: &'static str,
+    /// What it runs without a name.
+    usual: &'static [&'static str],
+    takes_repetitions: bool,
+    /// In the names of the files of its runs.
+    suffix: &'static str,
+}
+
+const LAB: Instrument = Instrument {
+    words: ["run", "--quiet", "--release", "--package", "mobcast-lab", "--"],
+    package: "mobcast-lab",
+    usual: &EXPERIMENTS,
+    takes_repetitions: true,
+    suffix: "",
+};
+
+const SIMULATOR: Instrument = Instrument {
+    words: ["run", "--quiet", "--release", "--package", "mobcast-sim", "--"],
+    package: "mobcast-sim",
+    usual: &SIMULATED,
+    takes_repetitions: false,
+    suffix: "-simulated",
+};
+
+fn run_all(instrument: &Instrument, names: &[&str], more: &[&str], fresh: bool) -> bool {
+    // The report is the lab's.
+    let packages = ["mobcast-cli", "mobcast-lab", instrument.package].map(|package| ["--package", package]);
+    if !cargo(&[&["build", "--release"], packages.as_flattened()].concat()) {
         return false;
     }
-    let suffix = if more.contains(&"--quick") { "-quick" } else { "" };
+    let short = if more.contains(&"--quick") { "-quick" } else { "" };
     let directory = repository::root().join("target/lab");
-    let lines = |name: &str| directory.join(format!("{name}{suffix}.jsonl"));
+    let lines = |name: &str| directory.join(format!("{name}{}{short}.jsonl", instrument.suffix));
     let mut passed = true;
     for name in names {
         if fresh {
@@ -84,7 +137,7 @@ fn run_all(names: &[&str], more: &[&str], fresh: bool) -> bool {
             let _ = std::fs::remove_file(lines(name));
         }
         let (experiment, output) = (format!("scenarios/experiments/{name}.toml"), lines(name).display().to_string());
-        let words = [&LAB[..], &["run", &experiment, "--output", &output], more].concat();
+        let words = [&instrument.words[..], &["run", &experiment, "--output", &output], more].concat();
         // The others are worth having, too.
         passed &= cargo(&words);
     }
@@ -92,7 +145,5 @@ fn run_all(names: &[&str], more: &[&str], fresh: bool) -> bool {
     let files: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     let report = directory.join("report").display().to_string();
-    cargo(&[&LAB[..], &["report"], &files, &["--output", &report]].concat()) && passed
+    cargo(&[&LAB.words[..], &["report"], &files, &["--output", &report]].concat()) && passed
 }
-
-const LAB: [&str; 6] = ["run", "--quiet", "--release", "--package", "mobcast-lab", "--"];

@@ -1,8 +1,9 @@
-//! Bar charts: a group of bars for each scenario, a bar for each program, the optimum as a line across each group.
-//! Here is decided what stands where; how it is drawn is `svg`'s.
+//! Bar charts: a group of bars for each scenario, or each layout of nodes where there is one scenario, a bar for each program, the optimum
+//! as a line across each group. Here is decided what stands where; how it is drawn is `svg`'s.
 
 use mobcast_topology::record::{RunOutcome, RunRecord};
 
+use super::sizes::over_sizes;
 use super::summary::{Spread, Summary, grouped, layout, megabytes, optimum_of, summaries};
 use super::svg::{Anchor, Drawing, Stroke, round_step};
 
@@ -21,16 +22,16 @@ const NOTE: &str =
     "Bars: median of complete runs; whiskers: least and greatest. Line: optimum; dashed: its upper bound.";
 
 /// Bars of one chart.
-struct Chart<'a> {
+struct Chart {
     title: String,
     /// Labels of the programs, in the order of the legend.
     series: Vec<String>,
-    groups: Vec<Group<'a>>,
+    groups: Vec<Group>,
 }
 
-/// Bars of one scenario.
-struct Group<'a> {
-    scenario: &'a str,
+/// Bars of one scenario or layout.
+struct Group {
+    label: String,
     bars: Vec<Bar>,
     /// Lower and upper bound, MB/s.
     optimum: Option<(f64, f64)>,
@@ -41,7 +42,11 @@ struct Bar {
     height: Height,
 }
 
-impl Group<'_> {
+impl Group {
+    fn width(&self) -> f64 {
+        (self.bars.len() as f64 * SLOT).max(text_width(&self.label) + 8.0 - GROUP_GAP)
+    }
+
     /// Where the lines of the optimum stand: its lower bound, and its upper one where it differs.
     fn lines(&self, axis: &Axis) -> Vec<f64> {
         let Some((lower, upper)) = self.optimum else { return Vec::new() };
@@ -56,21 +61,48 @@ enum Height {
     Missing(&'static str),
 }
 
-/// Charts of all records as (file name, SVG): one for each experiment, topology, layout of nodes and size of object.
+/// More sizes of object than this make curves over the size.
+const SIZES_IN_BARS_MAX: usize = 2;
+
+/// Charts of all records as (file name, SVG): bars for each experiment, topology, layout of nodes and size of object. Where an experiment has
+/// one scenario, layouts stand in one chart, and many sizes make curves.
 pub fn charts(records: &[RunRecord]) -> Vec<(String, String)> {
     let all = summaries(records);
-    let place = |summary: &&Summary<'_>| {
-        let case = summary.case;
-        (case.experiment.clone(), case.topology.clone(), case.nodes_per_cluster.clone(), case.object_bytes)
-    };
     let mut charts: Vec<(String, String)> = Vec::new();
-    for ((experiment, topology, nodes, bytes), cases) in grouped(&all, place) {
-        let (size, nodes) = (megabytes(bytes), layout(&nodes));
-        let title = format!("{experiment} on {topology}: {nodes} nodes, {size} MB");
-        let stem = file_stem(&[&experiment, &topology, &nodes.replace(" × ", "x"), &format!("{size}mb")]);
+    let mut add = |parts: &[&str], svg: String| {
+        let stem = file_stem(parts);
         let taken = charts.iter().filter(|(name, _)| is_numbered(name, &stem)).count();
-        let name = if taken == 0 { format!("{stem}.svg") } else { format!("{stem}-{}.svg", taken + 1) };
-        charts.push((name, draw(&gather(title, &cases))));
+        charts.push((if taken == 0 { format!("{stem}.svg") } else { format!("{stem}-{}.svg", taken + 1) }, svg));
+    };
+    let network = |summary: &&Summary<'_>| (summary.case.experiment.clone(), summary.case.topology.clone());
+    let nodes_of = |summary: &Summary<'_>| layout(&summary.case.nodes_per_cluster);
+    for ((experiment, topology), cases) in grouped(&all, network) {
+        let number_of = |what: &dyn Fn(&Summary<'_>) -> String| grouped(cases.iter(), |case| what(case)).len();
+        let is_one = number_of(&|case| case.case.scenario.clone()) == 1;
+        if is_one && number_of(&|case| case.case.object_bytes.to_string()) > SIZES_IN_BARS_MAX {
+            for (nodes, cases) in grouped(cases, |case| nodes_of(case)) {
+                let title = format!("{experiment} on {topology}: {nodes} nodes");
+                add(&[&experiment, &topology, &nodes.replace(" × ", "x")], over_sizes(title, &cases));
+            }
+            continue;
+        }
+        let in_one_chart = is_one && number_of(&nodes_of) > 1;
+        let place = |summary: &&Summary<'_>| {
+            let nodes = (!in_one_chart).then(|| nodes_of(summary));
+            (nodes, summary.case.object_bytes)
+        };
+        for ((nodes, bytes), cases) in grouped(cases, place) {
+            let size = megabytes(bytes);
+            let words = nodes.as_ref().map_or(String::new(), |nodes| format!("{nodes} nodes, "));
+            let title = format!("{experiment} on {topology}: {words}{size} MB");
+            let label = |summary: &Summary<'_>| match in_one_chart {
+                true => nodes_of(summary),
+                false => summary.case.scenario.clone(),
+            };
+            let svg = draw(&gather(title, &cases, label));
+            let nodes = nodes.unwrap_or_default().replace(" × ", "x");
+            add(&[&experiment, &topology, &nodes, &format!("{size}mb")], svg);
+        }
     }
     charts
 }
@@ -89,9 +121,9 @@ fn file_stem(parts: &[&str]) -> String {
     words.join("-").to_ascii_lowercase()
 }
 
-fn gather<'a>(title: String, cases: &[&'a Summary<'a>]) -> Chart<'a> {
+fn gather(title: String, cases: &[&Summary<'_>], label: impl Fn(&Summary<'_>) -> String) -> Chart {
     let series: Vec<String> = grouped(cases, |summary| summary.label()).into_iter().map(|(label, _)| label).collect();
-    let group = |(scenario, members): (&'a String, Vec<&&'a Summary<'a>>)| {
+    let group = |(label, members): (String, Vec<&&Summary<'_>>)| {
         let bar = |summary: &Summary<'_>| Bar {
             series: series.iter().position(|label| *label == summary.label()).unwrap_or_default(),
             height: height(summary),
@@ -99,9 +131,9 @@ fn gather<'a>(title: String, cases: &[&'a Summary<'a>]) -> Chart<'a> {
         let mut bars: Vec<Bar> = members.iter().map(|summary| bar(summary)).collect();
         bars.sort_by_key(|bar| bar.series);
         let runs: Vec<&RunRecord> = members.iter().flat_map(|summary| summary.runs.iter().copied()).collect();
-        Group { scenario, bars, optimum: optimum_of(runs.into_iter()) }
+        Group { label, bars, optimum: optimum_of(runs.into_iter()) }
     };
-    let groups = grouped(cases, |summary| &summary.case.scenario).into_iter().map(group).collect();
+    let groups = grouped(cases, |summary| label(summary)).into_iter().map(group).collect();
     Chart { title, series, groups }
 }
 
@@ -141,9 +173,9 @@ impl Axis {
     }
 }
 
-impl Chart<'_> {
+impl Chart {
     fn highest(&self) -> f64 {
-        let of_group = |group: &Group<'_>| {
+        let of_group = |group: &Group| {
             let bars = group.bars.iter().map(|bar| match bar.height {
                 Height::Measured(spread) => spread.max,
                 Height::Missing(_) => 0.0,
@@ -154,8 +186,8 @@ impl Chart<'_> {
     }
 
     fn plot_width(&self) -> f64 {
-        let bars: usize = self.groups.iter().map(|group| group.bars.len()).sum();
-        let width = bars as f64 * SLOT + (self.groups.len() + 1) as f64 * GROUP_GAP;
+        let groups: f64 = self.groups.iter().map(Group::width).sum();
+        let width = groups + (self.groups.len() + 1) as f64 * GROUP_GAP;
         width.max(WIDTH_MIN - LEFT - RIGHT).max(text_width(&self.title) * 1.35 - LEFT).max(text_width(NOTE) - LEFT)
     }
 
@@ -165,17 +197,17 @@ impl Chart<'_> {
             Height::Measured(spread) => format!("{} {:.2}", self.series[bar.series], spread.median),
             Height::Missing(why) => format!("{} {why}", self.series[bar.series]),
         };
-        let group = |group: &Group<'_>| {
+        let group = |group: &Group| {
             let bars: Vec<String> = group.bars.iter().map(bar).collect();
             let optimum = group.optimum.map_or(String::new(), |(lower, _)| format!(", optimum {lower:.2}"));
-            format!("{}: {}{optimum}", group.scenario, bars.join(", "))
+            format!("{}: {}{optimum}", group.label, bars.join(", "))
         };
         let groups: Vec<String> = self.groups.iter().map(group).collect();
         format!("MB/s. {}.", groups.join("; "))
     }
 }
 
-fn draw(chart: &Chart<'_>) -> String {
+fn draw(chart: &Chart) -> String {
     let axis = Axis::for_values_up_to(chart.highest() * HEADROOM);
     let plot_width = chart.plot_width();
     let mut drawing = Drawing::default();
@@ -189,24 +221,25 @@ fn draw(chart: &Chart<'_>) -> String {
     let mut x = LEFT + GROUP_GAP;
     for group in &chart.groups {
         draw_group(&mut drawing, group, &axis, x);
-        x += group.bars.len() as f64 * SLOT + GROUP_GAP;
+        x += group.width() + GROUP_GAP;
     }
     let width = LEFT + plot_width + RIGHT;
     let bottom = draw_legend(&mut drawing, &chart.series, width);
     drawing.finish((width, bottom), &chart.title, &chart.description())
 }
 
-fn draw_group(drawing: &mut Drawing, group: &Group<'_>, axis: &Axis, left: f64) {
-    let right = left + group.bars.len() as f64 * SLOT;
+fn draw_group(drawing: &mut Drawing, group: &Group, axis: &Axis, left: f64) {
+    let right = left + group.width();
     let lines = group.lines(axis);
+    let first = (left + right - group.bars.len() as f64 * SLOT) / 2.0;
     for (i, bar) in group.bars.iter().enumerate() {
-        draw_bar(drawing, bar, axis, left + (i as f64 + 0.5) * SLOT, &lines);
+        draw_bar(drawing, bar, axis, first + (i as f64 + 0.5) * SLOT, &lines);
     }
     for (y, stroke) in lines.into_iter().zip([Stroke::Bold, Stroke::BoldDashed]) {
         drawing.line((left - 6.0, y), (right + 6.0, y), stroke);
     }
     let below = TOP + PLOT_HEIGHT;
-    drawing.text(((left + right) / 2.0, below + 34.0), Anchor::Middle, "", group.scenario);
+    drawing.text(((left + right) / 2.0, below + 34.0), Anchor::Middle, "", &group.label);
 }
 
 fn draw_bar(drawing: &mut Drawing, bar: &Bar, axis: &Axis, middle: f64, lines: &[f64]) {

@@ -10,7 +10,7 @@ const HEIGHT: f64 = 300.0;
 const LEGEND_ROW: f64 = 18.0;
 const LEGEND_COLUMN: f64 = 300.0;
 
-/// How the vertical axis is divided.
+/// How an axis is divided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scale {
     /// From zero.
@@ -37,6 +37,8 @@ pub struct Plot {
     pub x: &'static str,
     /// What lies above.
     pub y: &'static str,
+    /// Of the horizontal axis.
+    pub across: Scale,
     /// Of the vertical axis.
     pub scale: Scale,
     /// What is drawn.
@@ -52,6 +54,13 @@ struct Axis {
 }
 
 impl Axis {
+    fn of(scale: Scale, values: &[f64]) -> Axis {
+        match scale {
+            Scale::Linear => Axis::linear(values.iter().copied().fold(0.0, f64::max)),
+            Scale::Logarithmic => Axis::logarithmic(values),
+        }
+    }
+
     fn linear(highest: f64) -> Axis {
         let highest = if highest > 0.0 && highest.is_finite() { highest } else { 1.0 };
         let step = round_step(highest);
@@ -86,12 +95,8 @@ impl Plot {
     /// The chart as SVG text.
     pub fn draw(&self) -> String {
         let points = || self.curves.iter().flat_map(|curve| curve.points.iter().copied());
-        let across = Axis::linear(points().map(|(x, _)| x).fold(0.0, f64::max));
-        let ys: Vec<f64> = points().map(|(_, y)| y).collect();
-        let up = match self.scale {
-            Scale::Linear => Axis::linear(ys.iter().copied().fold(0.0, f64::max)),
-            Scale::Logarithmic => Axis::logarithmic(&ys),
-        };
+        let across = Axis::of(self.across, &points().map(|(x, _)| x).collect::<Vec<_>>());
+        let up = Axis::of(self.scale, &points().map(|(_, y)| y).collect::<Vec<_>>());
         let place = |(x, y): (f64, f64)| (LEFT + WIDTH * across.part(x), TOP + HEIGHT * (1.0 - up.part(y)));
         let mut drawing = Drawing::default();
         drawing.text((16.0, 24.0), Anchor::Start, "title", &self.title);
@@ -142,7 +147,8 @@ mod tests {
     fn every_curve_is_drawn_and_named() {
         let curve = |label: &str| Curve { label: label.into(), points: vec![(1.0, 2.0), (3.0, 4.0)] };
         let curves = vec![curve("one"), curve("two <&")];
-        let plot = Plot { title: "t".into(), x: "a", y: "b", scale: Scale::Linear, curves };
+        let (across, scale) = (Scale::Linear, Scale::Linear);
+        let plot = Plot { title: "t".into(), x: "a", y: "b", across, scale, curves };
         let svg = plot.draw();
         assert_eq!(svg.matches("<polyline").count(), 4, "two curves and their marks in the legend: {svg}");
         assert!(svg.contains("two &lt;&amp;"));

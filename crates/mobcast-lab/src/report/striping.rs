@@ -104,6 +104,7 @@ fn by_stripes(nodes: u32, rate: &str, queue: u32, members: &[&StripingRecord]) -
         title: format!("{}, {rate} Mbit/s, queues of {queue} packets", nodes_text(nodes)),
         x: "stripes of a node",
         y: "seconds",
+        across: Scale::Linear,
         scale: Scale::Logarithmic,
         curves: by_rtt(members).into_iter().map(curve).collect(),
     };
@@ -125,6 +126,7 @@ fn best_by_latency(experiment: &[StripingRecord]) -> String {
         title: "The number of stripes with the shortest time".to_owned(),
         x: "round-trip time, ms",
         y: "stripes of a node",
+        across: Scale::Linear,
         scale: Scale::Linear,
         curves: places(experiment).into_iter().map(curve).collect(),
     };
@@ -143,7 +145,15 @@ fn over_time(experiment: &[StripingRecord]) -> Vec<(String, String)> {
         let first = &experiment[0];
         let network =
             format!("{} Mbit/s, {} ms, {}", first.between_mbit_per_s, first.round_trip_ms, nodes_text(first.nodes));
-        Plot { title: format!("{title}: {network}"), x: "seconds", y, scale: Scale::Linear, curves }.draw()
+        Plot {
+            title: format!("{title}: {network}"),
+            x: "seconds",
+            y,
+            across: Scale::Linear,
+            scale: Scale::Linear,
+            curves,
+        }
+        .draw()
     };
     let windows = curves("congestion window", |sample| sample.window_packets)
         .chain(curves("queue between the routers", |sample| sample.queue_packets as f64));

@@ -143,6 +143,26 @@ fn a_chart_has_a_bar_for_each_program_that_ran_and_the_optimum() {
 }
 
 #[test]
+fn with_one_scenario_layouts_stand_in_one_chart_and_many_sizes_make_curves() {
+    let with = |nodes: u32, bytes: u64| {
+        let mut record = run("steady", 0, f64::from(nodes));
+        (record.case.nodes_per_cluster, record.case.object_bytes) = (vec![nodes, nodes], bytes);
+        record
+    };
+    let layouts = charts(&[with(1, 1_000_000), with(8, 1_000_000)]);
+    let [(name, svg)] = &layouts[..] else { panic!("{} charts", layouts.len()) };
+    assert_eq!(name, "mob-1-m2-1mb.svg");
+    assert!(svg.contains(">2 × 1<") && svg.contains(">2 × 8<"), "{svg}");
+    let records: Vec<RunRecord> =
+        [8, 1].iter().flat_map(|n| [1_000_000, 32_768, 8_000_000].map(|b| with(*n, b))).collect();
+    let curves = charts(&records);
+    let names: Vec<&str> = curves.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["mob-1-m2-2x8.svg", "mob-1-m2-2x1.svg"]);
+    let curve = &curves[0].1;
+    assert!(curve.contains(">0.01<") && curve.contains(">mob<") && curve.contains(">optimum<"), "{curve}");
+}
+
+#[test]
 fn the_shapes_of_a_chart_stay_as_they_are() {
     let (_, svg) = charts(&[run("fast", 0, 9.5), run("fast", 1, 9.0)]).remove(0);
     let shapes = svg.split("</defs>\n").nth(1).unwrap();
@@ -188,6 +208,9 @@ fn layouts_sizes_and_experiments_have_charts_of_their_own() {
     others[1].case.object_bytes = 12_500_000;
     others[2].case.nodes_per_cluster = vec![4, 12, 16];
     others[3].case.experiment = "MOB 1".into();
+    let mut slow = others.clone();
+    slow.iter_mut().for_each(|record| record.case.scenario = "slow".into());
+    others.append(&mut slow);
     let names: Vec<String> = charts(&others).into_iter().map(|(name, _)| name).collect();
     let expected =
         ["mob-1-m2-4x4-100mb.svg", "mob-1-m2-4x4-12.5mb.svg", "mob-1-m2-4-12-16-100mb.svg", "mob-1-m2-4x4-100mb-2.svg"];

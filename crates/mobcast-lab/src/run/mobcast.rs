@@ -48,7 +48,7 @@ pub async fn run(
     let _ = std::fs::remove_file(&ticket);
     let (heard, mut hearing) = tokio::sync::mpsc::unbounded_channel();
     let gauge = lab.scratch().join("gauge.toml");
-    let text = topology_text("as it is at the start", &planned.scenario.at_start());
+    let text = topology_text("as it is at the start", &planned.scenario.gauge());
     std::fs::write(&gauge, text).map_err(|error| LabError::Path { path: gauge.clone(), error })?;
     let run = Run { lab, planned, mobcast, logs, ticket, gauge, heard };
     let receive = if planned.rounds.is_some() { run.join_rounds() } else { run.receive() };

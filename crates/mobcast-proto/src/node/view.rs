@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::strategy::choice::{Choice, Costs, Extent, Situation, choose};
+use crate::strategy::choice::{Choice, Costs, Extent, Situation, Unknown, choose};
 use crate::strategy::overlay::Overlays;
 use crate::time::Duration;
 use crate::units::{ClusterId, LinkId, NodeId};
@@ -71,8 +71,8 @@ impl Node {
     /// The strategy for an object, as far as this node knows.
     pub fn choose(&self, object: Extent, costs: &Costs) -> Choice {
         match self.situation() {
-            Some((situation, overlays)) => choose(object, Some(&situation), overlays, costs),
-            None => choose(object, None, &Overlays::default(), costs),
+            Some((situation, overlays)) => choose(object, Ok(&situation), overlays, costs),
+            None => choose(object, Err(Unknown::Elsewhere), &Overlays::default(), costs),
         }
     }
 

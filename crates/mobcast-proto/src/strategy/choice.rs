@@ -1,8 +1,8 @@
 //! The choice made for the user: which strategy a broadcast takes, from what its root knows of object, group and network, by a
 //! cost model (`docs/strategies/auto.md` has its terms, and how its constants were found). A function: it measures nothing.
 //!
-//! Strategies that cannot adapt are taken for what is over soon: for longer than ten seconds (`STEADY_FOR`), nobody promises that links and
-//! nodes stay as they are, and `mob`, which adapts, loses little.
+//! Strategies that cannot adapt are taken for what is over soon: for longer than ten seconds (`STEADY_FOR`), or one where links are known
+//! to vary, nobody promises that links and nodes stay as they are, and `mob`, which adapts, loses little.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,6 +13,8 @@ use super::overlay::Overlays;
 use super::plan::{Order, Plan, PlanInput, PlanTree};
 use super::{Registry, StrategyKind};
 use crate::content::announcement::WHOLE_BYTES_MAX;
+use crate::content::object::ObjectKind;
+use crate::content::piece_size::{PieceSizeInput, automatic_piece_size};
 use crate::limits::{PIECE_SIZE_MIN, PIECES_MAX};
 use crate::time::Duration;
 
@@ -34,8 +36,10 @@ const TREES_BETWEEN: [&str; 1] = ["magpie"];
 const PLANNED_TREES: [&str; 1] = ["optimal-trees"];
 /// The tree that an object in one frame goes down, in one cluster and between several.
 const FRAME_TREES: [&str; 2] = ["binomial", "magpie"];
-/// So long, links and nodes are taken to stay as they are.
+/// So long, links and nodes are taken to stay as they are, in seconds…
 const STEADY_FOR: f64 = 10.0;
+/// …and so long where the gauge says that links vary.
+const STEADY_FOR_WHERE_LINKS_VARY: f64 = 1.0;
 /// In larger groups trees are not considered: one of so many nodes is slow.
 const NODES_MAX: usize = 1_024;
 /// With more clusters, trees would take more links of one node than it has.
@@ -67,6 +71,15 @@ pub struct Situation {
     pub local_rtt: Option<Duration>,
     /// The longest round-trip time to another cluster.
     pub wan_rtt: Option<Duration>,
+}
+
+/// Why the situation is not known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unknown {
+    /// Receivers are still to come.
+    Early,
+    /// Another node coordinates the group: it alone knows who is in it.
+    Elsewhere,
 }
 
 /// What was chosen, and why.
@@ -104,9 +117,8 @@ impl Extent {
     }
 }
 
-/// Chooses a strategy for an object, of those for which the group was founded. Without a situation, as at a node that
-/// does not know the group, or before anybody has joined, it is `mob`.
-pub fn choose(object: Extent, situation: Option<&Situation>, overlays: &Overlays, costs: &Costs) -> Choice {
+/// Chooses a strategy for an object, of those for which the group was founded. Without a situation it is `mob`.
+pub fn choose(object: Extent, situation: Result<&Situation, Unknown>, overlays: &Overlays, costs: &Costs) -> Choice {
     // A group without a mesh was founded for trees alone.
     let default = overlays.plans.first().filter(|_| !overlays.mesh).map_or(DEFAULT, |kind| kind.name);
     let plain = |why: String| Choice {
@@ -118,11 +130,13 @@ pub fn choose(object: Extent, situation: Option<&Situation>, overlays: &Overlays
     let Some(bytes) = object.bytes else { return plain("a stream of unknown length".into()) };
     let whole = bytes <= WHOLE_BYTES_MAX && object.piece_size.is_none_or(|size| bytes <= u64::from(size));
     let in_words = size_in_words(bytes);
-    let Some(situation) = situation.filter(|situation| situation.order.len() > 1) else {
-        return match whole {
-            true => Choice { reason: format!("in one frame to each: {in_words}"), ..plain(String::new()) },
-            false => plain(format!("{in_words}, to receivers who join while it runs")),
-        };
+    let situation = match situation {
+        Ok(situation) if situation.order.len() > 1 => situation,
+        _ if whole => return Choice { reason: format!("in one frame to each: {in_words}"), ..plain(String::new()) },
+        Err(Unknown::Elsewhere) => {
+            return plain(format!("{in_words}, from a node that does not coordinate the group: nothing was compared"));
+        }
+        _ => return plain(format!("{in_words}, to receivers who join while it runs")),
     };
     let (order, group) = (&situation.order, group_in_words(situation));
     if order.len() > NODES_MAX || order.clusters().len() > CLUSTERS_MAX {
@@ -136,7 +150,9 @@ pub fn choose(object: Extent, situation: Option<&Situation>, overlays: &Overlays
     // In one frame or in pieces: of each the better way.
     let mut names = BTreeSet::new();
     compared.retain(|way| names.insert(way.strategy));
-    let chosen = compared.iter().position(|way| way.strategy == DEFAULT || way.seconds <= STEADY_FOR).unwrap_or(0);
+    let links_vary = situation.network.as_ref().is_some_and(|network| network.links_vary);
+    let steady_for = if links_vary { STEADY_FOR_WHERE_LINKS_VARY } else { STEADY_FOR };
+    let chosen = compared.iter().position(|way| way.strategy == DEFAULT || way.seconds <= steady_for).unwrap_or(0);
     if compared.is_empty() {
         return plain(format!("{in_words} to {group}"));
     }
@@ -181,7 +197,7 @@ fn ways(
         let name = FRAME_TREES[usize::from(several)];
         compared.extend(tree_of(name).map(|tree| frame(name, &tree)));
     } else if overlays.mesh {
-        let seconds = costs.of_mob(bytes, order, &network);
+        let seconds = costs.of_mob(bytes, piece_of_mob(object, order), order, &network);
         compared.push(Predicted { strategy: DEFAULT, piece_size: object.piece_size, in_one_frame: false, seconds });
     }
     // In one cluster, trees between clusters are those of others. Between several, what fits into a frame is over before a tree has asked
@@ -236,6 +252,17 @@ fn best_of_tree(
     // A network without a way to some cluster has no time.
     let (size, seconds) = timed.filter(|(_, seconds)| seconds.is_finite()).min_by(|a, b| a.1.total_cmp(&b.1))?;
     Some(Predicted { strategy: kind.name, piece_size: Some(size), in_one_frame: false, seconds })
+}
+
+/// The piece size that an object gets if `mob` takes it, bytes.
+fn piece_of_mob(object: Extent, order: &Order) -> u32 {
+    let usual = PieceSizeInput {
+        kind: ObjectKind::File,
+        length: object.bytes,
+        receivers: u32::try_from(order.len() - 1).ok(),
+        link_rate_bytes_per_s: None,
+    };
+    object.piece_size.unwrap_or_else(|| automatic_piece_size(usual))
 }
 
 /// The network of the gauge with the nodes that there are; none if it does not know all clusters.

@@ -48,6 +48,8 @@ struct Raw {
     #[serde(default)]
     payload_factor: RawPayloadFactor,
     #[serde(default)]
+    links_vary: bool,
+    #[serde(default)]
     cluster: Vec<Spanned<RawCluster>>,
     #[serde(default)]
     link: Vec<Spanned<RawLink>>,
@@ -101,6 +103,7 @@ fn build(text: &Text, name: String) -> Result<TopologyFile, FileError> {
         RawPayloadFactor::EthernetTcp => PayloadFactor::ETHERNET_TCP,
         RawPayloadFactor::One => PayloadFactor::ONE,
     };
+    topology.links_vary = raw.links_vary;
     if raw.cluster.is_empty() {
         return Err(text.error(0..0, "there is no [[cluster]]: the root is the first node of the first one"));
     }

@@ -11,6 +11,9 @@ pub fn topology_text(title: &str, topology: &Topology) -> String {
     if topology.payload_factor == PayloadFactor::ONE {
         text += "payload_factor = \"one\"\n";
     }
+    if topology.links_vary {
+        text += "links_vary = true\n";
+    }
     topology.clusters().iter().for_each(|cluster| write_cluster(&mut text, cluster));
     for (from, to, link) in topology.wan_links() {
         let [from, to] = [from, to].map(|index| topology.clusters()[index.as_usize()].name.as_str());
@@ -66,7 +69,7 @@ mod tests {
     #[test]
     fn what_is_written_reads_back() {
         let mut all = preset::m2_slow(4);
-        all.payload_factor = PayloadFactor::ETHERNET_TCP;
+        (all.payload_factor, all.links_vary) = (PayloadFactor::ETHERNET_TCP, true);
         let a = all.cluster_mut(ClusterIndex(0)).expect("there are four");
         a.nic_out_bytes_per_s = Some(12_345_678);
         a.access_in_bytes_per_s = Some(1);

@@ -49,16 +49,15 @@ impl Costs {
         Costs { bytes_per_s, piece: time(piece_s), hop: time(hop_s) }
     }
 
-    /// Seconds that an object takes by `mob`.
-    pub(super) fn of_mob(&self, bytes: u64, order: &Order, network: &Topology) -> f64 {
+    /// Seconds that an object takes by `mob`, in pieces of so many bytes.
+    pub(super) fn of_mob(&self, bytes: u64, piece_size: u32, order: &Order, network: &Topology) -> f64 {
         let root = network.find(&order.clusters()[0].name).unwrap_or_default();
         let best = optimum(network, root).payload_bytes_per_s.map_or(f64::INFINITY, |rate| rate as f64);
-        let (part, rtt) = match order.clusters().len() {
-            1 => (MOB_PART_INSIDE, 0.0),
-            _ => (MOB_PART_BETWEEN, 2.0 * longest_delay(network)),
-        };
+        let part = if order.clusters().len() == 1 { MOB_PART_INSIDE } else { MOB_PART_BETWEEN };
+        let rtt = 2.0 * Places::new(order, network).longest_delay();
         let start = MOB_START + MOB_START_PER_NODE * order.len() as f64 + MOB_ROUND_TRIPS * rtt;
-        start + bytes as f64 / best.min(self.bytes_per_s) / part
+        let piece = (bytes as f64).min(f64::from(piece_size));
+        start + bytes as f64 / best.min(self.own_rate(piece)) / part
     }
 
     /// Seconds that an object takes in one frame down a tree. Who has it sends it to all its children at once, and they have it at the
@@ -109,8 +108,12 @@ impl Costs {
     /// Payload per second that a resource carries in pieces of this size.
     fn rate(&self, resource: Resource, piece: f64, places: &Places<'_>) -> f64 {
         let wire = places.capacity(resource) * piece / (piece + PIECE_OVERHEAD_BYTES);
-        let own = 1.0 / (1.0 / self.bytes_per_s + self.piece.as_secs_f64() / piece);
-        if matches!(resource, Resource::Out(_)) { wire.min(own) } else { wire }
+        if matches!(resource, Resource::Out(_)) { wire.min(self.own_rate(piece)) } else { wire }
+    }
+
+    /// Payload per second that a node itself takes in, verifies and passes on in pieces of this size.
+    fn own_rate(&self, piece: f64) -> f64 {
+        1.0 / (1.0 / self.bytes_per_s + self.piece.as_secs_f64() / piece)
     }
 }
 

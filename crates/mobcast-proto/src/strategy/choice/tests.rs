@@ -17,16 +17,21 @@ fn one_cluster(nodes: u32, nic: u64) -> Situation {
 }
 
 fn chosen(bytes: u64, situation: &Situation) -> Choice {
-    choose(Extent::of(bytes), Some(situation), &overlays(situation.network.is_some()), &Costs::NONE)
+    choose(Extent::of(bytes), Ok(situation), &overlays(situation.network.is_some()), &Costs::NONE)
 }
 
 #[test]
 fn what_cannot_be_compared_is_mob_s() {
     let named = |choice: Choice| (choice.strategy, choice.predicted.len(), choice.reason);
-    let without = |bytes| named(choose(Extent { bytes, piece_size: None }, None, &overlays(false), &Costs::USUAL));
+    let why = |bytes, why| named(choose(Extent { bytes, piece_size: None }, Err(why), &overlays(false), &Costs::USUAL));
+    let without = |bytes| why(bytes, Unknown::Early);
     assert_eq!(without(None), ("mob", 0, "mob: a stream of unknown length".into()));
     assert_eq!(without(Some(5_500_000)), ("mob", 0, "mob: 5.5 MB, to receivers who join while it runs".into()));
     assert_eq!(without(Some(60_000)), ("mob", 0, "in one frame to each: 60 kB".into()));
+    let elsewhere = why(Some(5_500_000), Unknown::Elsewhere);
+    let words = "mob: 5.5 MB, from a node that does not coordinate the group: nothing was compared";
+    assert_eq!(elsewhere, ("mob", 0, words.into()));
+    assert_eq!(why(Some(60_000), Unknown::Elsewhere).2, "in one frame to each: 60 kB");
     let (strategy, _, reason) = named(chosen(1_000_000, &one_cluster(2_000, 12_500_000)));
     assert_eq!((strategy, &*reason), ("mob", "mob: 1 MB to 1999 nodes in one cluster"));
 }
@@ -55,7 +60,7 @@ fn what_fits_into_a_frame_goes_down_a_tree_where_the_root_s_card_would_send_it_o
     let words = "binomial in one frame: 4.1 kB to 15 nodes in one cluster, predicted 3.6 ms; in one frame to each 5.";
     assert!(small.reason.starts_with(words), "{}", small.reason);
     let unknown = Situation { network: None, ..one_cluster(16, 1) };
-    let usual = choose(Extent::of(4_096), Some(&unknown), &overlays(false), &Costs::USUAL);
+    let usual = choose(Extent::of(4_096), Ok(&unknown), &overlays(false), &Costs::USUAL);
     assert_eq!(usual.strategy, "binomial", "the card may be a slow one: {usual:?}");
     // To one other there is one way, and the first one is taken.
     let few = chosen(20_000, &one_cluster(2, 12_500_000));
@@ -79,7 +84,7 @@ fn the_control_tree_has_sixteen_at_the_root_and_eight_below_each() {
 fn a_piece_size_that_was_asked_for_is_what_is_compared() {
     let asked = |bytes, size| {
         let object = Extent { bytes: Some(bytes), piece_size: Some(size) };
-        choose(object, Some(&one_cluster(16, 12_500_000)), &overlays(true), &Costs::NONE)
+        choose(object, Ok(&one_cluster(16, 12_500_000)), &overlays(true), &Costs::NONE)
     };
     let pieces = asked(60_000, 16 << 10);
     assert!(!pieces.reason.contains("frame") && pieces.piece_size == Some(16 << 10), "{pieces:?}");
@@ -111,6 +116,19 @@ fn between_clusters_little_goes_down_a_tree_and_much_by_mob() {
 }
 
 #[test]
+fn where_links_are_known_to_vary_a_tree_is_taken_for_a_second_at_most() {
+    let mut network = m2_fast(4);
+    network.links_vary = true;
+    let of = |network: Topology| {
+        let order = order(&[4, 4, 4, 4]);
+        let situation = Situation { order, network: Some(Arc::new(network)), local_rtt: None, wan_rtt: None };
+        [500_000, 30_000_000].map(|bytes| chosen(bytes, &situation).strategy)
+    };
+    assert_eq!(of(network), ["optimal-trees", "mob"]);
+    assert_eq!(of(m2_fast(4)), ["optimal-trees", "optimal-trees"]);
+}
+
+#[test]
 fn a_gauge_that_does_not_know_a_cluster_is_no_help() {
     let known = Situation { network: Some(Arc::new(m2_fast(4))), ..one_cluster(4, 1) };
     assert!(known_network(&known).is_none(), "it says nothing of the inside of a cluster");
@@ -129,8 +147,16 @@ fn pieces_cost_their_part() {
     let situation = one_cluster(16, 125_000_000);
     let overlays = overlays(true);
     let slow = Costs { piece: Duration::from_micros(200), ..Costs::NONE };
-    let size = |costs| choose(Extent::of(30_000_000), Some(&situation), &overlays, costs).piece_size;
+    let size = |costs| choose(Extent::of(30_000_000), Ok(&situation), &overlays, costs).piece_size;
     assert!(size(&slow) > size(&Costs::NONE), "{:?}", size(&slow));
+    let mob = |piece_size| {
+        let object = Extent { bytes: Some(30_000_000), piece_size: Some(piece_size) };
+        let all = choose(object, Ok(&situation), &overlays, &slow).predicted;
+        all.into_iter().find(|(name, _)| *name == "mob").expect("it is compared").1
+    };
+    // 16 KiB in 200 µs are 82 MB/s, 0.385 s at 0.95 of it; larger pieces leave the card's 125 MB/s to bind, 0.253 s.
+    let more = mob(16 << 10) - mob(256 << 10);
+    assert!((0.13..0.14).contains(&more), "{more}");
 }
 
 #[test]
