@@ -276,7 +276,9 @@ fn an_interrupt_removes_what_is_there_whenever_it_comes() {
     let directory = tempfile::tempdir().expect("a directory");
     // While the network is made, and while the broadcast goes on; to the process, or to its group as a terminal does.
     for (namespaces, programs, to_group) in [(3, 0, false), (3, 0, true), (20, 16, true)] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mobcast-lab"));
+        // What runs the tests may ignore the signal (nohup, a shell's background), and the lab keeps to what it inherits.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=INT").arg(env!("CARGO_BIN_EXE_mobcast-lab"));
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         command.arg("run").arg(scenarios().join("experiments/mob-1.toml")).arg("--mobcast").arg(mobcast());
         command.current_dir(&directory).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
