@@ -71,9 +71,9 @@ fn a_seed_is_the_same_run_in_every_build() {
         binomial sim-packet-bbr: 22b520a960dca43d
         binomial sim-packet-reno: 8cbb515b2435135a
         scatter-allgather sim-fluid: 9aa8a93d2473e253
-        scatter-allgather sim-packet: 6876a1f1a11ebc84
-        scatter-allgather sim-packet-bbr: 7c096c7313a065f5
-        scatter-allgather sim-packet-reno: 4cf909c468e865ad
+        scatter-allgather sim-packet: a8b16380f4705197
+        scatter-allgather sim-packet-bbr: 165f4898da3c51f9
+        scatter-allgather sim-packet-reno: eba6c40b60536c22
         magpie sim-fluid: 44c84bd5b32e1239
         magpie sim-packet: 94b0b6073718addb
         magpie sim-packet-bbr: 333ef67bdf3cb3a5
@@ -81,15 +81,15 @@ fn a_seed_is_the_same_run_in_every_build() {
         fpfr sim-fluid: fce9ef42094c57ee
         fpfr sim-packet: b001d3de429721a8
         fpfr sim-packet-bbr: c7b921950466b7b3
-        fpfr sim-packet-reno: 885e326017dbb16a
+        fpfr sim-packet-reno: 42f8f41b2a25d343
         balanced sim-fluid: 15eba0cedb73ad79
         balanced sim-packet: 08aa640da6f6ad4a
         balanced sim-packet-bbr: 21aefe91360835aa
-        balanced sim-packet-reno: a4edb8da6bdd469b
+        balanced sim-packet-reno: 6789ddbe3d65dbc6
         optimal-trees sim-fluid: 37980150896237c2
         optimal-trees sim-packet: e550a1dec2a192b9
         optimal-trees sim-packet-bbr: d1f11339e10fb959
-        optimal-trees sim-packet-reno: a9110f1aa82dc775
+        optimal-trees sim-packet-reno: e9ced034e3f4408f
         bittorrent sim-fluid: 884d6d8957f39170
         bittorrent sim-packet: 6d47336fce98ccd7
         bittorrent sim-packet-bbr: 8603248cb5247efe

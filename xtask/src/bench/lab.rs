@@ -54,7 +54,7 @@ const SIMULATED: [&str; 12] = [
 
 /// What can be asked for.
 pub const HELP: &str = "\
-cargo xtask bench lab [EXPERIMENT]… [--quick] [--repetitions N] [--fresh]
+cargo xtask bench lab [EXPERIMENT]… [--quick] [--scenario NAME,…] [--repetitions N] [--fresh]
 cargo xtask bench lab --simulated [EXPERIMENT]… [--quick] [--fresh]
 
   runs scenarios/experiments/EXPERIMENT.toml with mobcast-lab as root, keeps the runs in target/lab, goes on where it was
@@ -65,6 +65,7 @@ cargo xtask bench lab --simulated [EXPERIMENT]… [--quick] [--fresh]
   --simulated        the same with mobcast-sim in its fluid model, anybody may; without a name all comparisons of strategies:
                      strategies-64, -uneven, -100ms and -das2, mob-4 with its latencies and untold, bordeaux-64 in four layouts
   --quick            the short forms
+  --scenario NAME,…  only scenarios of these names
   --repetitions N    another number than the experiments'
   --fresh            forgets earlier runs
 ";
@@ -79,7 +80,7 @@ pub fn run(words: &[&str]) -> Option<bool> {
         match word {
             "--simulated" => {}
             "--quick" => more.push(word),
-            "--repetitions" if instrument.takes_repetitions => more.extend([word, *words.next()?]),
+            "--repetitions" | "--scenario" if instrument.takes_selections => more.extend([word, *words.next()?]),
             "--fresh" => fresh = true,
             name if EXPERIMENTS.contains(&name) || BY_NAME.contains(&name) || SIMULATED.contains(&name) => {
                 names.push(name);
@@ -100,7 +101,8 @@ struct Instrument {
     package: &'static str,
     /// What it runs without a name.
     usual: &'static [&'static str],
-    takes_repetitions: bool,
+    /// Whether one may ask it for other repetitions and for some scenarios.
+    takes_selections: bool,
     /// In the names of the files of its runs.
     suffix: &'static str,
 }
@@ -109,7 +111,7 @@ const LAB: Instrument = Instrument {
     words: ["run", "--quiet", "--release", "--package", "mobcast-lab", "--"],
     package: "mobcast-lab",
     usual: &EXPERIMENTS,
-    takes_repetitions: true,
+    takes_selections: true,
     suffix: "",
 };
 
@@ -117,7 +119,7 @@ const SIMULATOR: Instrument = Instrument {
     words: ["run", "--quiet", "--release", "--package", "mobcast-sim", "--"],
     package: "mobcast-sim",
     usual: &SIMULATED,
-    takes_repetitions: false,
+    takes_selections: false,
     suffix: "-simulated",
 };
 
@@ -130,6 +132,10 @@ fn run_all(instrument: &Instrument, names: &[&str], more: &[&str], fresh: bool) 
     let short = if more.contains(&"--quick") { "-quick" } else { "" };
     let directory = repository::root().join("target/lab");
     let lines = |name: &str| directory.join(format!("{name}{}{short}.jsonl", instrument.suffix));
+    if let Err(error) = std::fs::create_dir_all(&directory) {
+        eprintln!("{}: {error}: the runs are kept there", directory.display());
+        return false;
+    }
     let mut passed = true;
     for name in names {
         if fresh {
@@ -144,6 +150,10 @@ fn run_all(instrument: &Instrument, names: &[&str], more: &[&str], fresh: bool) 
     let files: Vec<PathBuf> = names.iter().map(|name| lines(name)).filter(|path| path.exists()).collect();
     let files: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    if files.is_empty() {
+        // Why there are none has been said.
+        return false;
+    }
     let report = directory.join("report").display().to_string();
     cargo(&[&LAB.words[..], &["report"], &files, &["--output", &report]].concat()) && passed
 }

@@ -40,9 +40,10 @@ pub(super) fn plan(input: &PlanInput<'_>, strategy: &'static str, pack: Packing,
     }
     let largest = input.order.clusters().iter().map(|cluster| cluster.nodes.len()).max().unwrap_or(1);
     let turns = largest.min(TURNS_MAX).min(TREES_MAX / packed.len()).max(1);
+    let second_card = part.clusters()[0].wan_nic.is_some();
     let all = packed.iter().flat_map(|packed| (0..turns).map(move |turn| (packed, turn)));
     let rated = |(packed, turn): (&PackedTree, usize)| {
-        (packed.rate_bytes_per_s / turns as u64, parents(input.order, &packed.edges, turn))
+        (packed.rate_bytes_per_s / turns as u64, parents(input.order, &packed.edges, turn, second_card))
     };
     let mut trees: Vec<(u64, Vec<Option<usize>>)> = all.map(rated).collect();
     if how.shaped {
@@ -126,8 +127,14 @@ fn part_of(network: &Topology, order: &Order) -> Result<Topology, PlanError> {
 }
 
 /// The tree of nodes for a tree of clusters: in each cluster a chain from the gateway on, whose next members feed the clusters
-/// below. The gateway is another one at each turn, and the root feeds another cluster only if nobody is with it.
-fn parents(order: &Order, edges: &[(ClusterIndex, ClusterIndex)], turn: usize) -> Vec<Option<usize>> {
+/// below. The gateway is another one at each turn. The root feeds another cluster only if nobody is with it, or in its turn if it has a
+/// second card for that, which its own cluster takes nothing of.
+fn parents(
+    order: &Order,
+    edges: &[(ClusterIndex, ClusterIndex)],
+    turn: usize,
+    second_card: bool,
+) -> Vec<Option<usize>> {
     let ranges = order.ranges();
     let chains: Vec<Vec<usize>> = ranges
         .iter()
@@ -147,7 +154,8 @@ fn parents(order: &Order, edges: &[(ClusterIndex, ClusterIndex)], turn: usize) -
     for &(from, to) in edges {
         let (from, to) = (from.as_usize(), to.as_usize());
         let chain = &chains[from];
-        let feeder = chain[(fed[from] + usize::from(chain[0] == 0)) % chain.len()];
+        let others_first = chain[0] == 0 && !(second_card && turn % chain.len() == chain.len() - 1);
+        let feeder = chain[(fed[from] + usize::from(others_first)) % chain.len()];
         fed[from] += 1;
         parents[chains[to][0]] = Some(feeder);
     }
@@ -228,17 +236,27 @@ pub(super) mod tests {
     fn gateways_take_turns() {
         let order = order(&[3, 2]);
         let edges = [(ClusterIndex(0), ClusterIndex(1))];
-        let by_turn = [0, 1].map(|turn| parents(&order, &edges, turn));
+        let by_turn = [0, 1].map(|turn| parents(&order, &edges, turn, false));
         assert_eq!(by_turn[0], [None, Some(0), Some(1), Some(1), Some(3)]);
         assert_eq!(by_turn[1], [None, Some(2), Some(0), Some(4), Some(2)]);
+    }
+
+    #[test]
+    fn with_a_second_card_the_root_takes_its_turn() {
+        let edges = [(ClusterIndex(0), ClusterIndex(1))];
+        let feeders = |second_card: bool| -> Vec<Option<usize>> {
+            (0..3).map(|turn| parents(&order(&[3, 1]), &edges, turn, second_card)[3]).collect()
+        };
+        assert_eq!(feeders(false), [Some(1), Some(2), Some(1)]);
+        assert_eq!(feeders(true), [Some(1), Some(2), Some(0)]);
     }
 
     #[test]
     fn a_root_without_company_feeds_other_clusters_itself() {
         let order = order(&[1, 1, 2]);
         let edges = [(ClusterIndex(0), ClusterIndex(1)), (ClusterIndex(0), ClusterIndex(2))];
-        assert_eq!(parents(&order, &edges, 0), [None, Some(0), Some(0), Some(2)]);
-        assert_eq!(parents(&order, &edges, 1), [None, Some(0), Some(3), Some(0)]);
+        assert_eq!(parents(&order, &edges, 0, false), [None, Some(0), Some(0), Some(2)]);
+        assert_eq!(parents(&order, &edges, 1, false), [None, Some(0), Some(3), Some(0)]);
     }
 
     #[test]

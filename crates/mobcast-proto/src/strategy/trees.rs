@@ -2,7 +2,7 @@
 //! tree's pieces, in their order and before the parent has them; the parent passes each on when it is stored. So data
 //! flows down the trees as if it were pushed, and nobody is sent more than it can take.
 //!
-//! A plan knows nothing of what goes wrong. Where a parent is gone, or sends nothing for a while, a node asks all its
+//! A plan knows nothing of what goes wrong. Where a parent is gone, or is silent ([`silence`]), a node asks all its
 //! neighbours what they have, and fetches from them what its parent does not send. The published algorithms have no such
 //! thing.
 
@@ -20,7 +20,10 @@ use crate::strategy::{Strategy, StrategyEvent, help};
 use crate::time::{Duration, Time};
 use crate::units::{LinkId, NodeId, PieceIndex};
 
-/// Whoever has missed something and not been sent a byte for this long asks its neighbours for help.
+use silence::Silence;
+
+/// Whoever has missed something for this long from a parent that is silent asks its neighbours for help, and its parent when that has
+/// sent nothing for as long.
 const HELP_AFTER: Duration = Duration::from_secs(1);
 /// Whoever was asked in vain is asked again after this.
 const MUTE_FOR: Duration = Duration::from_secs(10);
@@ -29,6 +32,8 @@ const MUTE_FOR: Duration = Duration::from_secs(10);
 const AHEAD: usize = 8;
 /// How often a node looks whether it has to.
 const TICK: Duration = Duration::from_millis(250);
+
+mod silence;
 
 /// Makes one for a broadcast.
 pub(super) fn make() -> Box<dyn Strategy> {
@@ -48,6 +53,7 @@ pub struct Trees {
     in_need: bool,
     /// Peers that were asked in vain, and since when they are not asked: until they send something, or for some time.
     mute: BTreeMap<LinkId, Time>,
+    silence: Silence,
     /// Since when a parent has been gone that something is missing from, or has not sent a byte.
     troubled_since: Option<Time>,
     next_tick: Time,
@@ -65,6 +71,7 @@ impl Strategy for Trees {
             StrategyEvent::PeerDown(peer) => {
                 self.listeners.remove(&peer);
                 self.mute.remove(&peer);
+                self.silence.forget(peer);
                 self.start_over(swarm);
             }
             StrategyEvent::Have { peer, .. } => self.fetch_from(swarm, peer),
@@ -285,8 +292,7 @@ impl Trees {
 
     /// Whether a peer was asked, and sends nothing.
     fn is_silent(&self, swarm: &Swarm, link: LinkId) -> bool {
-        let stalled = |peer: &SwarmPeer| peer.window.stalled_for(swarm.now()) >= HELP_AFTER;
-        self.mute.contains_key(&link) || swarm.peer(link).is_none_or(stalled)
+        self.mute.contains_key(&link) || self.silence.is_silent(swarm, link)
     }
 
     fn tick(&mut self, swarm: &mut Swarm) {
@@ -300,6 +306,7 @@ impl Trees {
         swarm.wake_at(self.next_tick);
         let now = swarm.now();
         self.mute.retain(|_, since| now.since(*since) < MUTE_FOR);
+        self.silence.look(swarm);
         if !self.is_troubled(swarm) {
             self.troubled_since = None;
         } else if swarm.now().since(*self.troubled_since.get_or_insert(swarm.now())) >= HELP_AFTER {

@@ -4,6 +4,7 @@ use super::*;
 use crate::content::slots::SlotSet;
 use crate::group::place::{TreeChild, TreePlace};
 use crate::io::Output;
+use crate::limits::SILENCE_MAX;
 use crate::units::{BroadcastId, ByteRange, ClusterId};
 use crate::wire::frame::Frame;
 
@@ -54,9 +55,23 @@ fn requests(swarm: &mut Swarm) -> Vec<(u32, u32)> {
     swarm.take_outputs().filter_map(asked).collect()
 }
 
+/// Who was asked what it has.
+fn asked_what_they_have(swarm: &mut Swarm) -> Vec<u32> {
+    let asked = |output: Output| match output {
+        Output::Send { link, frame: Frame::Strategy { message: StrategyMessage::Interest { .. }, .. } } => Some(link.0),
+        _ => None,
+    };
+    swarm.take_outputs().filter_map(asked).collect()
+}
+
 fn help_asked(swarm: &mut Swarm) -> bool {
-    let interest = |frame: &Frame| matches!(frame, Frame::Strategy { message: StrategyMessage::Interest { .. }, .. });
-    swarm.take_outputs().any(|output| matches!(&output, Output::Send { frame, .. } if interest(frame)))
+    asked_what_they_have(swarm).contains(&9)
+}
+
+fn say_have(swarm: &mut Swarm, trees: &mut Trees, peer: u32, count: u32) {
+    let run = crate::content::have::Run { first: PieceIndex(0), count };
+    let pieces = swarm.add_have(LinkId(peer), 1, &[run]);
+    trees.handle(StrategyEvent::Have { peer: LinkId(peer), pieces: &pieces }, swarm);
 }
 
 fn pass_time(swarm: &mut Swarm, trees: &mut Trees, time: Duration) {
@@ -132,13 +147,42 @@ fn a_parent_that_sends_is_left_to_send_and_one_that_is_silent_is_not() {
         let start = swarm.open_piece(PieceIndex(0)).unwrap().received_bytes();
         swarm.add_payload(LinkId(1), PieceIndex(0), ByteRange { start, end: start + 1 });
     }
-    assert!(!help_asked(&mut swarm), "it sends, though slowly");
-    pass_time(&mut swarm, &mut trees, HELP_AFTER + HELP_AFTER + TICK);
-    assert!(help_asked(&mut swarm));
-    let all = [crate::content::have::Run { first: PieceIndex(0), count: 2 }];
-    let news = swarm.add_have(LinkId(2), 1, &all);
-    trees.handle(StrategyEvent::Have { peer: LinkId(2), pieces: &news }, &mut swarm);
+    assert!(asked_what_they_have(&mut swarm).is_empty(), "it sends, though slowly");
+    pass_time(&mut swarm, &mut trees, HELP_AFTER + TICK);
+    assert_eq!(asked_what_they_have(&mut swarm), [1], "it may have nothing to send");
+    pass_time(&mut swarm, &mut trees, SILENCE_MAX + HELP_AFTER + TICK);
+    assert!(help_asked(&mut swarm), "it does not say");
+    say_have(&mut swarm, &mut trees, 2, 2);
     assert_eq!(requests(&mut swarm), [(2, 0), (2, 1)], "both were asked of the silent parent");
+}
+
+#[test]
+fn a_parent_that_has_nothing_to_send_is_waited_for_and_one_that_has_is_not() {
+    for has in 1..=2 {
+        let (mut swarm, mut trees) = swarm(Some(place(Split::RoundRobin, &[(1, 1, Some(1))])), 2);
+        swarm.add_payload(LinkId(1), PieceIndex(0), ByteRange::whole(PIECE));
+        swarm.add_stored(PieceIndex(0));
+        trees.handle(StrategyEvent::PieceStored(PieceIndex(0)), &mut swarm);
+        pass_time(&mut swarm, &mut trees, HELP_AFTER + TICK);
+        assert_eq!(asked_what_they_have(&mut swarm), [1]);
+        say_have(&mut swarm, &mut trees, 1, has);
+        pass_time(&mut swarm, &mut trees, HELP_AFTER.times(4));
+        assert_eq!(help_asked(&mut swarm), has == 2, "it has {has} of the two pieces");
+    }
+}
+
+#[test]
+fn the_slower_a_parent_the_longer_it_may_take_for_a_piece() {
+    for (took, patient) in [(Duration::from_millis(10), false), (Duration::from_secs(2), true)] {
+        let (mut swarm, mut trees) = swarm(Some(place(Split::RoundRobin, &[(1, 1, Some(1))])), 2);
+        swarm.set_now(swarm.now() + took);
+        swarm.add_payload(LinkId(1), PieceIndex(0), ByteRange::whole(PIECE));
+        swarm.add_stored(PieceIndex(0));
+        trees.handle(StrategyEvent::PieceStored(PieceIndex(0)), &mut swarm);
+        say_have(&mut swarm, &mut trees, 1, 2);
+        pass_time(&mut swarm, &mut trees, HELP_AFTER.times(4));
+        assert_eq!(help_asked(&mut swarm), !patient, "the first piece took {took:?}");
+    }
 }
 
 #[test]
@@ -192,7 +236,7 @@ fn who_was_asked_in_vain_is_not_asked_again_soon() {
     let (mut swarm, mut trees) = swarm(Some(place(Split::RoundRobin, &[(1, 1, Some(1))])), 1);
     let all = [crate::content::have::Run { first: PieceIndex(0), count: 1 }];
     requests(&mut swarm);
-    pass_time(&mut swarm, &mut trees, HELP_AFTER + HELP_AFTER + TICK);
+    pass_time(&mut swarm, &mut trees, SILENCE_MAX + HELP_AFTER.times(2) + TICK);
     let news = swarm.add_have(LinkId(2), 1, &all);
     trees.handle(StrategyEvent::Have { peer: LinkId(2), pieces: &news }, &mut swarm);
     assert_eq!(requests(&mut swarm), [(2, 0)]);

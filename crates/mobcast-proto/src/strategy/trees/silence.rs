@@ -1,0 +1,74 @@
+//! Which parents are silent. A tree that carries little has long pauses between its pieces, and a parent that waits for its own
+//! parent has nothing to send: neither is a reason to fetch elsewhere. So whoever has had nothing for a while asks its parent first.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use crate::fetch::swarm::Swarm;
+use crate::limits::SILENCE_MAX;
+use crate::strategy::help;
+use crate::time::{Duration, Time};
+use crate::units::LinkId;
+
+use super::HELP_AFTER;
+
+/// So many of its pieces could have come at its rate before a parent that has some counts as silent.
+const PIECES_AWAITED: u64 = 4;
+/// The same where nothing has come yet, so that its rate is not known.
+const FIRST_AWAITED: Duration = SILENCE_MAX;
+/// However little it may send, a parent that sends nothing is not waited for longer than this.
+const AWAITED_MAX: Duration = Duration(3 * SILENCE_MAX.0);
+
+/// What a node knows of peers that it has asked for pieces and that send nothing.
+#[derive(Default)]
+pub(super) struct Silence {
+    /// Who was asked what it has, and when.
+    asked: BTreeMap<LinkId, Time>,
+    /// Who has something that it was asked for, and has sent nothing since.
+    owing: BTreeMap<LinkId, Time>,
+}
+
+impl Silence {
+    /// Asks those who have sent nothing for a while what they have, once, and notes who has what it was asked for.
+    pub(super) fn look(&mut self, swarm: &mut Swarm) {
+        let now = swarm.now();
+        let quiet = swarm.peers().filter(|(_, peer)| peer.window.stalled_for(now) >= HELP_AFTER);
+        let quiet: BTreeMap<LinkId, bool> = quiet.map(|(link, _)| (link, owes(swarm, link))).collect();
+        self.owing.retain(|link, _| quiet.get(link).is_some_and(|owes| *owes));
+        for (link, owes) in quiet {
+            if let Entry::Vacant(entry) = self.asked.entry(link) {
+                entry.insert(now);
+                help::ask(swarm, link);
+            }
+            if owes {
+                self.owing.entry(link).or_insert(now);
+            }
+        }
+    }
+
+    /// Whether a peer is gone, or sends nothing of what it was asked for although it has it, or does not say what it has; or has
+    /// sent nothing for very long.
+    pub(super) fn is_silent(&self, swarm: &Swarm, link: LinkId) -> bool {
+        let Some(peer) = swarm.peer(link) else { return true };
+        let (now, quiet) = (swarm.now(), peer.window.stalled_for(swarm.now()));
+        let patience = match peer.window.rate_bytes_per_s() {
+            0 => FIRST_AWAITED,
+            rate => Duration::for_bytes(PIECES_AWAITED * u64::from(swarm.piece_size()), rate).max(HELP_AFTER),
+        };
+        let long_ago = |times: &BTreeMap<LinkId, Time>| times.get(&link).is_some_and(|at| now.since(*at) >= patience);
+        let says_nothing = peer.have.is_empty() && long_ago(&self.asked);
+        quiet >= AWAITED_MAX || (quiet >= patience && (says_nothing || long_ago(&self.owing)))
+    }
+
+    /// A peer is gone.
+    pub(super) fn forget(&mut self, link: LinkId) {
+        self.asked.remove(&link);
+        self.owing.remove(&link);
+    }
+}
+
+/// Whether a peer has something that it was asked for.
+fn owes(swarm: &Swarm, link: LinkId) -> bool {
+    let asked = swarm.open().filter(|(_, open)| open.parts.iter().any(|part| part.peer == link));
+    swarm.peer(link).is_some_and(|peer| asked.into_iter().any(|(piece, _)| peer.have.contains(piece)))
+}
