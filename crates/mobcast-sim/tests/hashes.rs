@@ -58,38 +58,38 @@ fn a_seed_is_the_same_run_in_every_build() {
         robber-tpds11 sim-packet: 365bbb8b8b19899a
         robber-tpds11 sim-packet-bbr: 67e71352f424b794
         robber-tpds11 sim-packet-reno: c71a2d2f6caf3ecf
-        flat sim-fluid: f74b3fc43f74db98
-        flat sim-packet: d58ee585b7d74901
-        flat sim-packet-bbr: fa6009d847b62da7
-        flat sim-packet-reno: cf3c9c729a3659d7
-        chain sim-fluid: cda351da24241f54
-        chain sim-packet: 02352a9f1926ee1d
-        chain sim-packet-bbr: 641b7abce2957aa3
-        chain sim-packet-reno: 5efbc94153442fdd
-        binomial sim-fluid: 3c7455c0e74fa763
-        binomial sim-packet: 8d9e5753e6b10ae2
-        binomial sim-packet-bbr: 22b520a960dca43d
-        binomial sim-packet-reno: 8cbb515b2435135a
-        scatter-allgather sim-fluid: 9aa8a93d2473e253
-        scatter-allgather sim-packet: a8b16380f4705197
-        scatter-allgather sim-packet-bbr: 165f4898da3c51f9
-        scatter-allgather sim-packet-reno: eba6c40b60536c22
-        magpie sim-fluid: 44c84bd5b32e1239
-        magpie sim-packet: 94b0b6073718addb
-        magpie sim-packet-bbr: 333ef67bdf3cb3a5
-        magpie sim-packet-reno: 56f71e3d7e7ed6e0
-        fpfr sim-fluid: fce9ef42094c57ee
-        fpfr sim-packet: b001d3de429721a8
-        fpfr sim-packet-bbr: c7b921950466b7b3
-        fpfr sim-packet-reno: 42f8f41b2a25d343
-        balanced sim-fluid: 15eba0cedb73ad79
-        balanced sim-packet: 08aa640da6f6ad4a
-        balanced sim-packet-bbr: 21aefe91360835aa
-        balanced sim-packet-reno: 6789ddbe3d65dbc6
-        optimal-trees sim-fluid: 37980150896237c2
-        optimal-trees sim-packet: e550a1dec2a192b9
-        optimal-trees sim-packet-bbr: d1f11339e10fb959
-        optimal-trees sim-packet-reno: e9ced034e3f4408f
+        flat sim-fluid: b2f4ae6c96ce8c62
+        flat sim-packet: 9b37a6215176ff5e
+        flat sim-packet-bbr: 8c768a29849f5b11
+        flat sim-packet-reno: e6caaabd2ac315d4
+        chain sim-fluid: 1cf7926701970c43
+        chain sim-packet: 0110028148be0b03
+        chain sim-packet-bbr: c8a4a799b53bd58b
+        chain sim-packet-reno: 7e5473d432575129
+        binomial sim-fluid: a8d6616769f0ea44
+        binomial sim-packet: 3197e39a90ee3e6f
+        binomial sim-packet-bbr: 13beaba49d8fd6c4
+        binomial sim-packet-reno: ec87bc0d7b5d1d3a
+        scatter-allgather sim-fluid: 04c5d8291c7733fc
+        scatter-allgather sim-packet: 1467cadd3c65f2cc
+        scatter-allgather sim-packet-bbr: 8be0db23c5e646f8
+        scatter-allgather sim-packet-reno: 31fabf2b26d1760c
+        magpie sim-fluid: 26755270d644af62
+        magpie sim-packet: e06a03aa76e5f07c
+        magpie sim-packet-bbr: 464ec966d817457c
+        magpie sim-packet-reno: 69a7af252b682a4c
+        fpfr sim-fluid: 3e9532876fbce188
+        fpfr sim-packet: 57848aee67cc65e2
+        fpfr sim-packet-bbr: 63f6d9827c469586
+        fpfr sim-packet-reno: 84a7facf1ba91e8f
+        balanced sim-fluid: 470770947bf679ac
+        balanced sim-packet: 8741db6b600fe694
+        balanced sim-packet-bbr: cccad8eddebf144f
+        balanced sim-packet-reno: 6216de117ebc3e9d
+        optimal-trees sim-fluid: e254e8b88975c700
+        optimal-trees sim-packet: 83978b62f40db429
+        optimal-trees sim-packet-bbr: 7047eb31a73fcf52
+        optimal-trees sim-packet-reno: 2b7d00456c0873fa
         bittorrent sim-fluid: 884d6d8957f39170
         bittorrent sim-packet: 6d47336fce98ccd7
         bittorrent sim-packet-bbr: 8603248cb5247efe

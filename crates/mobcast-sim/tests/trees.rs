@@ -5,7 +5,7 @@ use mobcast_proto::strategy::STRATEGIES;
 use mobcast_proto::{Duration, Time};
 use mobcast_sim::experiment::{Experiment, Outcome, Step};
 use mobcast_sim::network::Stop;
-use mobcast_topology::{Scenario, Topology, preset};
+use mobcast_topology::{Cluster, Scenario, Topology, preset};
 
 const MB: u64 = 1_000_000;
 
@@ -90,4 +90,21 @@ fn the_same_seed_gives_the_same_run() {
         let hash = || experiment(strategy, preset::m2_fast(3), 2 * MB).run().trace_hash;
         assert_eq!(hash(), hash(), "{strategy}");
     }
+}
+
+#[test]
+fn where_trees_go_through_a_mesh_nobody_waits_for_whose_turn_it_is_to_fetch_the_manifest() {
+    let round_trip = Duration::from_millis(100);
+    let clusters = ["root", "far"].map(|name| Cluster::new(name, 16).with_nic(125 * MB));
+    let topology = preset::symmetric(&clusters, &[(0, 1, 100 * MB)], round_trip.0 / 2);
+    let mut experiment = experiment("auto", topology, 128 << 10);
+    (experiment.gather, experiment.gauge, experiment.piece_size) = (true, false, Some(16 << 10));
+    let outcome = experiment.run();
+    all_complete("auto", &outcome);
+    let chosen = outcome.choice.as_ref().map(|choice| choice.strategy).expect("it was asked for");
+    assert!(planned().any(|tree| tree == chosen), "{chosen} is no tree, of which this test speaks");
+    let last = outcome.last_complete().expect("all are complete");
+    println!("complete {last:?} after it began");
+    // The announcement goes there and is answered, one round trip; the manifest and a request, another one; then half a one for the pieces.
+    assert!(last < Time::ZERO + round_trip.times(3), "{last:?}");
 }

@@ -100,6 +100,14 @@ impl Broadcast {
         }
     }
 
+    /// Sends the batches that there are to a peer that has come and is below this node in a tree of the strategy's: it gets those to come
+    /// unasked, too. If it had to ask, it would leave that to the member of its cluster whose slot they are in.
+    pub(super) fn push_batches(&mut self, link: LinkId) {
+        if self.strategy.manifest_children(&self.swarm).contains(&link) {
+            self.handle_want_batches(link, 0);
+        }
+    }
+
     /// A batch has arrived. Returns it when it is the next to be verified.
     pub fn handle_batch(
         &mut self,

@@ -85,6 +85,7 @@ impl Strategy for Trees {
             StrategyEvent::PieceWanted { .. } => {}
             StrategyEvent::LinkMeasured(peer) => {
                 self.mute.remove(&peer);
+                self.silence.note_sending(peer);
                 self.fill(swarm);
                 self.fetch_from(swarm, peer);
             }
@@ -243,6 +244,7 @@ impl Trees {
                 let asked: Vec<LinkId> = open.parts.iter().map(|part| part.peer).collect();
                 for link in asked {
                     self.mute.insert(link, swarm.now());
+                    self.silence.note_in_vain(link);
                     swarm.cancel(link, piece);
                 }
             }

@@ -1,8 +1,8 @@
 //! Which parents are silent. A tree that carries little has long pauses between its pieces, and a parent that waits for its own
 //! parent has nothing to send: neither is a reason to fetch elsewhere. So whoever has had nothing for a while asks its parent first.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::fetch::swarm::Swarm;
 use crate::limits::SILENCE_MAX;
@@ -26,6 +26,8 @@ pub(super) struct Silence {
     asked: BTreeMap<LinkId, Time>,
     /// Who has something that it was asked for, and has sent nothing since.
     owing: BTreeMap<LinkId, Time>,
+    /// Who was asked in vain, and has sent nothing since.
+    vain: BTreeSet<LinkId>,
 }
 
 impl Silence {
@@ -51,6 +53,9 @@ impl Silence {
     pub(super) fn is_silent(&self, swarm: &Swarm, link: LinkId) -> bool {
         let Some(peer) = swarm.peer(link) else { return true };
         let (now, quiet) = (swarm.now(), peer.window.stalled_for(swarm.now()));
+        if self.vain.contains(&link) {
+            return quiet >= HELP_AFTER;
+        }
         let patience = match peer.window.rate_bytes_per_s() {
             0 => FIRST_AWAITED,
             rate => Duration::for_bytes(PIECES_AWAITED * u64::from(swarm.piece_size()), rate).max(HELP_AFTER),
@@ -60,8 +65,19 @@ impl Silence {
         quiet >= AWAITED_MAX || (quiet >= patience && (says_nothing || long_ago(&self.owing)))
     }
 
+    /// A peer was silent: it is not waited for as long again.
+    pub(super) fn note_in_vain(&mut self, link: LinkId) {
+        self.vain.insert(link);
+    }
+
+    /// A peer sends.
+    pub(super) fn note_sending(&mut self, link: LinkId) {
+        self.vain.remove(&link);
+    }
+
     /// A peer is gone.
     pub(super) fn forget(&mut self, link: LinkId) {
+        self.vain.remove(&link);
         self.asked.remove(&link);
         self.owing.remove(&link);
     }

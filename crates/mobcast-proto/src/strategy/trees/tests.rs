@@ -245,4 +245,8 @@ fn who_was_asked_in_vain_is_not_asked_again_soon() {
     assert!(requests(&mut swarm).is_empty(), "its parent has sent nothing before");
     pass_time(&mut swarm, &mut trees, MUTE_FOR);
     assert_eq!(requests(&mut swarm), [(1, 0)]);
+    say_have(&mut swarm, &mut trees, 9, 1);
+    assert!(requests(&mut swarm).is_empty(), "the parent may send it");
+    pass_time(&mut swarm, &mut trees, HELP_AFTER + TICK);
+    assert_eq!(requests(&mut swarm), [(9, 0)], "it is not waited for as long as at first");
 }
