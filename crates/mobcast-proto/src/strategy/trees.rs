@@ -2,7 +2,7 @@
 //! tree's pieces, in their order and before the parent has them; the parent passes each on when it is stored. So data
 //! flows down the trees as if it were pushed, and nobody is sent more than it can take.
 //!
-//! A plan knows nothing of what goes wrong. Where a parent is gone, or is silent ([`silence`]), a node asks all its
+//! A plan knows nothing of what goes wrong. Where a parent is gone, or is silent (`trees/silence.rs`), a node asks all its
 //! neighbours what they have, and fetches from them what its parent does not send. The published algorithms have no such
 //! thing.
 
