@@ -28,7 +28,7 @@ fn chosen(topology: &Topology, bytes: u64) -> &'static str {
     println!("{}: {own:.4} s", choice.reason);
     for other in candidates(true) {
         let theirs = seconds(&run(topology, bytes, other));
-        assert!(own <= 1.05 * theirs, "{}: {own:.4} s, and {other} {theirs:.4} s", choice.reason);
+        assert!(own <= 1.02 * theirs, "{}: {own:.4} s, and {other} {theirs:.4} s", choice.reason);
     }
     // A prediction is of use if it tells the strategies apart.
     assert!(chosen.is_none_or(|predicted| (0.5..1.5).contains(&(own / predicted))), "{}: {own:.4} s", choice.reason);
@@ -50,6 +50,24 @@ fn between_clusters_it_is_the_best() {
         [4_000, 60_000, 100_000, 500_000, 4_000_000, 30_000_000].map(|b| chosen(&preset::m2_fast(4), b)).into();
     // What fits into a frame goes down the control tree: M2's cards have no limit, so that fewer hops are better.
     assert_eq!(all, ["mob", "mob", "magpie", "optimal-trees", "optimal-trees", "optimal-trees"]);
+}
+
+/// Each link between clusters that a piece crosses costs its connection's window a round trip, so that far apart one such link is better
+/// than two until the object is large.
+#[test]
+fn between_far_clusters_it_is_the_best() {
+    let clusters = ["A", "B", "C", "D"].map(|name| Cluster::new(name, 16));
+    let pairs = [
+        (0, 1, 3_000_000),
+        (0, 2, 4_000_000),
+        (0, 3, 3_000_000),
+        (1, 2, 3_000_000),
+        (1, 3, 4_000_000),
+        (2, 3, 8_000_000),
+    ];
+    let far = preset::symmetric(&clusters, &pairs, 50_000_000);
+    let all: Vec<&str> = [100_000, 500_000, 2_000_000].map(|bytes| chosen(&far, bytes)).into();
+    assert_eq!(all, ["magpie", "magpie", "optimal-trees"]);
 }
 
 #[test]

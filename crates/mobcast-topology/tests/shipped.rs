@@ -58,6 +58,8 @@ fn every_topology_can_be_read_and_has_its_optimum() {
         ("m2-100ms", 10_000_000),
         ("m2-quarter", 2_500_000),
         ("m2-quarter-100ms", 2_500_000),
+        ("m2-tenfold", 100_000_000),
+        ("m2-tenfold-100ms", 100_000_000),
         ("orientation", 13_000_000),
         ("switch", 12_500_000),
         ("three-regions", 750_000_000),

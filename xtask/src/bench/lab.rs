@@ -37,10 +37,13 @@ const BY_NAME: [&str; 9] = [
 ];
 
 /// What the simulator runs unless it is told, in the order of the report.
-const SIMULATED: [&str; 12] = [
+const SIMULATED: [&str; 15] = [
     "strategies-64",
     "strategies-uneven",
+    "strategies-20ms",
     "strategies-100ms",
+    "strategies-tenfold-20ms",
+    "strategies-tenfold-100ms",
     "mob-4-0ms",
     "mob-4",
     "mob-4-100ms",
@@ -63,7 +66,8 @@ cargo xtask bench lab --simulated [EXPERIMENT]… [--quick] [--fresh]
   by name also strategies-64, strategies-uneven, mob-4, mob-4-0ms, mob-4-100ms, mob-4-untold, small, small-trusted, rivals-trunk
   (docs/reproducing/strategies.md)
   --simulated        the same with mobcast-sim in its fluid model, anybody may; without a name all comparisons of strategies:
-                     strategies-64, -uneven, -100ms and -das2, mob-4 with its latencies and untold, bordeaux-64 in four layouts
+                     strategies-64, -uneven, -20ms, -100ms, -tenfold-20ms, -tenfold-100ms and -das2, mob-4 with its
+                     latencies and untold, bordeaux-64 in four layouts
   --quick            the short forms
   --scenario NAME,…  only scenarios of these names
   --repetitions N    another number than the experiments'

@@ -10,9 +10,10 @@ use crate::time::Duration;
 
 /// Bytes that are sent and answered beside each piece: headers, the request, the announcement.
 const PIECE_OVERHEAD_BYTES: f64 = 100.0;
-/// Round trips of the farthest link until a tree's first piece has gone over it: it is announced, asked for, and the connection's window
-/// grows meanwhile.
-const TREE_ROUND_TRIPS: f64 = 4.0;
+/// Round trips of the farthest link until a tree's first piece sets out: the manifest comes unasked, the piece is asked for.
+const TREE_ROUND_TRIPS: f64 = 1.0;
+/// Round trips that each link between clusters on a piece's way costs, until the connection's window has grown.
+const WINDOW_ROUND_TRIPS: f64 = 1.0;
 
 /// Seconds that `mob` takes before its rate is reached: what nobody has asked for is left for a tenth of a second to those whose part
 /// it is…
@@ -64,7 +65,7 @@ impl Costs {
     /// same time: connections share a card evenly, by the kernel's queues.
     pub(super) fn of_frame(&self, bytes: u64, tree: &PlanTree, order: &Order, network: &Topology) -> f64 {
         let places = Places::new(order, network);
-        self.until_the_last_has(bytes as f64, tree, &places.used(tree), &places)
+        self.until_the_last_has(bytes as f64, 0.0, tree, &places.used(tree), &places)
     }
 
     /// Seconds that an object takes down the trees of a plan: the first piece is passed on from node to node, over capacities that a
@@ -78,7 +79,7 @@ impl Costs {
         for tree in &plan.trees {
             let used = places.used(tree);
             used.iter().for_each(|(&r, &edges)| *load.entry(r).or_default() += edges * tree.weight as f64 / weights);
-            fill = fill.max(self.until_the_last_has(piece, tree, &used, &places));
+            fill = fill.max(self.until_the_last_has(piece, WINDOW_ROUND_TRIPS, tree, &used, &places));
         }
         let slowest = load.iter().map(|(&resource, edges)| edges / self.rate(resource, piece, &places));
         let after_first = bytes as f64 - piece;
@@ -86,10 +87,11 @@ impl Costs {
         start + fill + after_first * slowest.fold(0.0, f64::max)
     }
 
-    /// Seconds until the last node has a piece that goes down a tree.
+    /// Seconds until the last node has a piece that goes down a tree, whose connections between clusters take so many round trips more.
     fn until_the_last_has(
         &self,
         piece: f64,
+        round_trips: f64,
         tree: &PlanTree,
         used: &BTreeMap<Resource, f64>,
         places: &Places<'_>,
@@ -99,8 +101,9 @@ impl Costs {
             let Some(parent) = tree.parents[position] else { continue };
             let slowest = places.of_edge(parent, position).into_iter().flatten();
             let seconds = slowest.map(|resource| used[&resource] * piece / self.rate(resource, piece, places));
-            at[position] =
-                at[parent] + places.delay(parent, position) + self.hop.as_secs_f64() + seconds.fold(0.0, f64::max);
+            let delay = places.delay(parent, position);
+            let window = if places.same_cluster(parent, position) { 0.0 } else { round_trips * 2.0 * delay };
+            at[position] = at[parent] + delay + window + self.hop.as_secs_f64() + seconds.fold(0.0, f64::max);
         }
         at.into_iter().fold(0.0, f64::max)
     }
@@ -219,6 +222,10 @@ impl Places<'_> {
             Resource::Fabric(number) => cluster(number).fabric_bytes_per_s,
         };
         bytes_per_s.map_or(f64::INFINITY, |rate| self.network.payload_factor.of(rate) as f64)
+    }
+
+    fn same_cluster(&self, a: usize, b: usize) -> bool {
+        self.cluster[a] == self.cluster[b]
     }
 
     /// Seconds from one position to another.
