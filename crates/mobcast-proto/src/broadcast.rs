@@ -323,7 +323,7 @@ impl Broadcast {
         if self.swarm.peer(link).is_none() {
             self.swarm.add_peer(link, node, cluster);
             self.tell_strategy(StrategyEvent::PeerUp(link));
-            self.push_batches(link);
+            self.push_first_batches(link);
             self.swarm.announce_batches();
         }
     }

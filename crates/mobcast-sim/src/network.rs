@@ -18,9 +18,11 @@
 //! millisecond moves the end of the busy network of `tests/network.rs` by 1/8000, and the total throughput of
 //! `examples/engine_rate.rs` by up to 1/100. A control message of at most [`EXPRESS_BYTES_MAX`] on an otherwise idle
 //! flow does not take part in the sharing: it leaves at the rate that the flow would get, and its bytes are taken from
-//! the capacities in the following [`LEVY_WINDOW`] (where they are more than 1/512 of them). There is no slow start, no
-//! loss and no queueing delay: a flow has its fair rate at once. A window or a shaper can be imitated by a cap
-//! ([`Settings::window_bytes`], [`Network::set_cap`]).
+//! the capacities in the following [`LEVY_WINDOW`] (where they are more than 1/512 of them). There is no
+//! loss and no queueing delay. Between clusters a flow's window opens as in TCP's slow start ([`Settings::slow_start`]), twice as much
+//! in each round trip until something else limits it, and anew when it has been idle; otherwise, and inside a cluster, where that
+//! takes less than a millisecond, a flow has its fair rate at once. A window that stays as it is can be imitated
+//! ([`Settings::window_bytes`]).
 
 mod base;
 mod medium;
@@ -86,6 +88,8 @@ pub struct Settings {
     pub quantum: Duration,
     /// At most so many bytes per round trip on each flow of the fluid model.
     pub window_bytes: Option<u64>,
+    /// Whether windows between clusters open slowly in the fluid model.
+    pub slow_start: bool,
     /// Whether [`Happening::Drained`] is reported.
     pub report_drained: bool,
 }
@@ -93,7 +97,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         let quantum = Duration::from_millis(1);
-        Settings { model: Model::Fluid, quantum, window_bytes: None, report_drained: false }
+        Settings { model: Model::Fluid, quantum, window_bytes: None, slow_start: true, report_drained: false }
     }
 }
 
@@ -343,13 +347,6 @@ impl<T> Network<T> {
         if self.base.phase(flow.0) == Phase::Open {
             self.base.flows[flow.0 as usize].phase = Phase::Closing;
             self.medium.finish(&mut self.base, flow.0);
-        }
-    }
-
-    /// Limits one flow of the fluid model (a window, a shaper), in bytes per second.
-    pub fn set_cap(&mut self, flow: FlowId, cap_bytes_per_s: Option<u64>) {
-        if let Medium::Fluid(fluid) = &mut self.medium {
-            fluid.set_cap(flow.0, cap_bytes_per_s);
         }
     }
 

@@ -52,8 +52,8 @@ fn between_clusters_it_is_the_best() {
     assert_eq!(all, ["mob", "mob", "magpie", "optimal-trees", "optimal-trees", "optimal-trees"]);
 }
 
-/// Each link between clusters that a piece crosses costs its connection's window a round trip, so that far apart one such link is better
-/// than two until the object is large.
+/// Each link between clusters that a piece crosses costs a round trip, so that far apart one such link is better than two until the
+/// object is large.
 #[test]
 fn between_far_clusters_it_is_the_best() {
     let clusters = ["A", "B", "C", "D"].map(|name| Cluster::new(name, 16));

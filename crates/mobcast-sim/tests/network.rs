@@ -6,8 +6,13 @@ use mobcast_sim::network::{FlowId, Happening, Model, Network, NetworkError, Node
 use mobcast_topology::{Cluster, ClusterIndex, LinkRef, Topology, WanNic, preset};
 
 const MS: u64 = 1_000_000;
-const EXACT: Settings =
-    Settings { model: Model::Fluid, quantum: Duration::ZERO, window_bytes: None, report_drained: false };
+const EXACT: Settings = Settings {
+    model: Model::Fluid,
+    quantum: Duration::ZERO,
+    window_bytes: None,
+    slow_start: false,
+    report_drained: false,
+};
 const A: ClusterIndex = ClusterIndex(0);
 const B: ClusterIndex = ClusterIndex(1);
 const WAN: LinkRef = LinkRef::Wan { from: A, to: B };
@@ -236,6 +241,28 @@ fn a_window_limits_a_flow_by_its_round_trip() {
     let flow = network.open(nodes[0], nodes[1]).unwrap();
     network.send(flow, 100_000, 1, Class::Payload);
     assert_eq!(run(&mut network), [(210_000, 1)], "10,000 bytes in 20 ms are 500,000 a second");
+}
+
+#[test]
+fn a_window_opens_twice_as_far_in_each_round_trip_and_anew_after_a_pause() {
+    let clusters = [Cluster::new("a", 0), Cluster::new("b", 0)];
+    let far = preset::symmetric(&clusters, &[(0, 1, 2_896_000)], 50 * MS);
+    let mut network: Network<u64> = Network::new(&far, Settings { slow_start: true, ..EXACT });
+    let nodes = [A, B].map(|cluster| network.add_node(cluster).unwrap());
+    let flow = network.open(nodes[0], nodes[1]).unwrap();
+    // Two windows of 14,480 bytes in 100 ms, then 4, 8 and 16: 28,960, 86,880, 202,720 and 434,400 bytes after 400 ms. 32 were
+    // more than the link carries, which from then on takes 28,960 in 10 ms.
+    for (bytes, tag) in [(28_960, 1), (57_920, 2), (115_840, 3), (231_680, 4), (289_600, 5)] {
+        network.send(flow, bytes, tag, Class::Payload);
+    }
+    assert_eq!(run(&mut network), [(150_000, 1), (250_000, 2), (350_000, 3), (450_000, 4), (550_000, 5)]);
+    // Open for as long as it is in use.
+    network.send(flow, 28_960, 6, Class::Payload);
+    assert_eq!(run(&mut network), [(560_000 + 50_000, 6)]);
+    network.schedule(Time(2_000 * MS), 0);
+    assert_eq!(run(&mut network), [(2_000_000, 0)]);
+    network.send(flow, 28_960, 7, Class::Payload);
+    assert_eq!(run(&mut network), [(2_150_000, 7)]);
 }
 
 #[test]

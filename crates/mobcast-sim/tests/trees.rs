@@ -99,6 +99,7 @@ fn where_trees_go_through_a_mesh_nobody_waits_for_whose_turn_it_is_to_fetch_the_
     let topology = preset::symmetric(&clusters, &[(0, 1, 100 * MB)], round_trip.0 / 2);
     let mut experiment = experiment("auto", topology, 128 << 10);
     (experiment.gather, experiment.gauge, experiment.piece_size) = (true, false, Some(16 << 10));
+    experiment.network.slow_start = false;
     let outcome = experiment.run();
     all_complete("auto", &outcome);
     let chosen = outcome.choice.as_ref().map(|choice| choice.strategy).expect("it was asked for");

@@ -71,7 +71,7 @@ cargo xtask bench lab --simulated [EXPERIMENT]… [--quick] [--fresh]
   --quick            the short forms
   --scenario NAME,…  only scenarios of these names
   --repetitions N    another number than the experiments'
-  --fresh            forgets earlier runs
+  --fresh            forgets earlier runs, of all scenarios (so it does not go together with --scenario)
 ";
 
 /// Runs them; none if the words make no sense.
@@ -91,6 +91,10 @@ pub fn run(words: &[&str]) -> Option<bool> {
             }
             _ => return None,
         }
+    }
+    // With the file of an experiment's runs go those of all its scenarios.
+    if fresh && more.contains(&"--scenario") {
+        return None;
     }
     if names.is_empty() {
         names.extend(instrument.usual);

@@ -100,9 +100,9 @@ impl Broadcast {
         }
     }
 
-    /// Sends the batches that there are to a peer that has come and is below this node in a tree of the strategy's: it gets those to come
+    /// Sends the first batches to a peer that has come and is below this node in a tree of the strategy's: it gets those to come
     /// unasked, too. If it had to ask, it would leave that to the member of its cluster whose slot they are in.
-    pub(super) fn push_batches(&mut self, link: LinkId) {
+    pub(super) fn push_first_batches(&mut self, link: LinkId) {
         if self.strategy.manifest_children(&self.swarm).contains(&link) {
             self.handle_want_batches(link, 0);
         }

@@ -127,8 +127,8 @@ fn part_of(network: &Topology, order: &Order) -> Result<Topology, PlanError> {
 }
 
 /// The tree of nodes for a tree of clusters: in each cluster a chain from the gateway on, whose next members feed the clusters
-/// below. The gateway is another one at each turn. The root feeds another cluster only if nobody is with it, or in its turn if it has a
-/// second card for that, which its own cluster takes nothing of.
+/// below. The gateway is another one at each turn. The root comes last among those of its cluster who feed others, but in its turn if it
+/// has a second card for that, which its own cluster takes nothing of.
 fn parents(
     order: &Order,
     edges: &[(ClusterIndex, ClusterIndex)],

@@ -51,10 +51,11 @@ pub struct Trees {
     listeners: BTreeSet<LinkId>,
     /// Whether this node has asked for help.
     in_need: bool,
-    /// Peers that were asked in vain, and since when they are not asked: until they send something, or for some time.
-    mute: BTreeMap<LinkId, Time>,
+    /// Peers that were asked in vain, since when they are not asked, and what they had sent until then, bytes: until they send more,
+    /// or for some time.
+    mute: BTreeMap<LinkId, (Time, u64)>,
     silence: Silence,
-    /// Since when a parent has been gone that something is missing from, or has not sent a byte.
+    /// Since when a parent that something is missing from has been gone, or silent.
     troubled_since: Option<Time>,
     next_tick: Time,
 }
@@ -85,7 +86,6 @@ impl Strategy for Trees {
             StrategyEvent::PieceWanted { .. } => {}
             StrategyEvent::LinkMeasured(peer) => {
                 self.mute.remove(&peer);
-                self.silence.note_sending(peer);
                 self.fill(swarm);
                 self.fetch_from(swarm, peer);
             }
@@ -243,8 +243,8 @@ impl Trees {
             if let Some(open) = swarm.open_piece(piece) {
                 let asked: Vec<LinkId> = open.parts.iter().map(|part| part.peer).collect();
                 for link in asked {
-                    self.mute.insert(link, swarm.now());
-                    self.silence.note_in_vain(link);
+                    self.mute.insert(link, (swarm.now(), sent_by(swarm, link)));
+                    self.silence.note_in_vain(swarm, link);
                     swarm.cancel(link, piece);
                 }
             }
@@ -307,7 +307,7 @@ impl Trees {
         self.next_tick = swarm.now() + TICK;
         swarm.wake_at(self.next_tick);
         let now = swarm.now();
-        self.mute.retain(|_, since| now.since(*since) < MUTE_FOR);
+        self.mute.retain(|&link, (since, sent)| now.since(*since) < MUTE_FOR && *sent == sent_by(swarm, link));
         self.silence.look(swarm);
         if !self.is_troubled(swarm) {
             self.troubled_since = None;
@@ -369,6 +369,11 @@ fn children(swarm: &Swarm) -> BTreeMap<NodeId, Option<u64>> {
         rates.entry(child.node).and_modify(|rate| *rate = limit.and_then(|limit| sum(limit, *rate))).or_insert(limit);
     }
     rates
+}
+
+/// Payload bytes that a peer has sent.
+fn sent_by(swarm: &Swarm, link: LinkId) -> u64 {
+    swarm.peer(link).map_or(0, |peer| peer.window.delivered())
 }
 
 fn links_by_node(swarm: &Swarm) -> BTreeMap<NodeId, LinkId> {

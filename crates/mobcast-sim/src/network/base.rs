@@ -11,6 +11,8 @@ use crate::queue::EventQueue;
 pub(super) enum Event<T> {
     /// The message under way on a flow may have left.
     Leaves(u32),
+    /// A round trip of a flow in slow start is over.
+    Widens(u32),
     Arrives(u32, Sent),
     Closes(u32),
     Drained(u32),

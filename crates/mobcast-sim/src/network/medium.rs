@@ -2,6 +2,7 @@
 
 pub(super) mod fluid;
 pub(super) mod packet;
+mod slow_start;
 
 use fluid::Fluid;
 use mobcast_topology::{Cluster, ClusterIndex, LinkRef, Topology};

@@ -25,7 +25,7 @@ impl<T> Network<T> {
                 Event::Closes(flow) => self.on_closes(flow),
                 Event::Drained(flow) => Some(Happening::Drained(FlowId(flow))),
                 Event::Due(event) => Some(Happening::Due(event)),
-                Event::Leaves(_) | Event::Settle | Event::Levy => {
+                Event::Leaves(_) | Event::Widens(_) | Event::Settle | Event::Levy => {
                     self.on_fluid(&event);
                     None
                 }
@@ -51,6 +51,7 @@ impl<T> Network<T> {
         let Medium::Fluid(fluid) = &mut self.medium else { return };
         match event {
             Event::Leaves(flow) => fluid.look(&mut self.base, *flow),
+            Event::Widens(flow) => fluid.widen(&mut self.base, *flow),
             Event::Settle => fluid.settle(&mut self.base),
             _ => fluid.levy(),
         }

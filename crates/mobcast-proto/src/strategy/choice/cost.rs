@@ -12,8 +12,13 @@ use crate::time::Duration;
 const PIECE_OVERHEAD_BYTES: f64 = 100.0;
 /// Round trips of the farthest link until a tree's first piece sets out: the manifest comes unasked, the piece is asked for.
 const TREE_ROUND_TRIPS: f64 = 1.0;
-/// Round trips that each link between clusters on a piece's way costs, until the connection's window has grown.
-const WINDOW_ROUND_TRIPS: f64 = 1.0;
+/// Round trips that each link between clusters on a piece's way costs besides: the two ends tell each other of the broadcast before
+/// anything is asked for.
+const LINK_ROUND_TRIPS: f64 = 1.0;
+
+/// What a new TCP connection sends in its first round trip, bytes, and twice as much in each that follows, until something else limits
+/// it: ten segments (RFC 6928), paced over half of it.
+const WINDOW_FIRST: f64 = 2.0 * 14_480.0;
 
 /// Seconds that `mob` takes before its rate is reached: what nobody has asked for is left for a tenth of a second to those whose part
 /// it is…
@@ -75,16 +80,24 @@ impl Costs {
         let weights: f64 = plan.trees.iter().map(|tree| tree.weight as f64).sum();
         let places = Places::new(order, network);
         let mut load: BTreeMap<Resource, f64> = BTreeMap::new();
+        let mut far: BTreeMap<(usize, usize), f64> = BTreeMap::new();
         let mut fill = 0.0_f64;
         for tree in &plan.trees {
-            let used = places.used(tree);
-            used.iter().for_each(|(&r, &edges)| *load.entry(r).or_default() += edges * tree.weight as f64 / weights);
-            fill = fill.max(self.until_the_last_has(piece, WINDOW_ROUND_TRIPS, tree, &used, &places));
+            let (used, part) = (places.used(tree), tree.weight as f64 / weights);
+            used.iter().for_each(|(&r, &edges)| *load.entry(r).or_default() += edges * part);
+            places.far_edges(tree).for_each(|edge| *far.entry(edge).or_default() += part);
+            fill = fill.max(self.until_the_last_has(piece, LINK_ROUND_TRIPS, tree, &used, &places));
         }
         let slowest = load.iter().map(|(&resource, edges)| edges / self.rate(resource, piece, &places));
+        let slowest = slowest.fold(0.0, f64::max);
         let after_first = bytes as f64 - piece;
+        // Windows have opened for the first piece, and open further for the others.
+        let opening = far.iter().map(|(&(from, to), part)| {
+            let opened = |bytes: f64| opening(bytes, part / slowest, 2.0 * places.delay(from, to));
+            opened(bytes as f64 * part) - opened(piece.min(bytes as f64 * part))
+        });
         let start = TREE_ROUND_TRIPS * 2.0 * places.longest_delay();
-        start + fill + after_first * slowest.fold(0.0, f64::max)
+        start + fill + after_first * slowest + opening.fold(0.0, f64::max)
     }
 
     /// Seconds until the last node has a piece that goes down a tree, whose connections between clusters take so many round trips more.
@@ -101,9 +114,10 @@ impl Costs {
             let Some(parent) = tree.parents[position] else { continue };
             let slowest = places.of_edge(parent, position).into_iter().flatten();
             let seconds = slowest.map(|resource| used[&resource] * piece / self.rate(resource, piece, places));
-            let delay = places.delay(parent, position);
-            let window = if places.same_cluster(parent, position) { 0.0 } else { round_trips * 2.0 * delay };
-            at[position] = at[parent] + delay + window + self.hop.as_secs_f64() + seconds.fold(0.0, f64::max);
+            let (delay, seconds) = (places.delay(parent, position), seconds.fold(0.0, f64::max));
+            let far = if places.same_cluster(parent, position) { 0.0 } else { 2.0 * delay };
+            let start = round_trips * far + opening(piece, piece / seconds, far);
+            at[position] = at[parent] + delay + start + self.hop.as_secs_f64() + seconds;
         }
         at.into_iter().fold(0.0, f64::max)
     }
@@ -117,6 +131,17 @@ impl Costs {
     /// Payload per second that a node itself takes in, verifies and passes on in pieces of this size.
     fn own_rate(&self, piece: f64) -> f64 {
         1.0 / (1.0 / self.bytes_per_s + self.piece.as_secs_f64() / piece)
+    }
+}
+
+/// How many seconds longer than at its rate a new connection takes for some bytes, because its window opens slowly.
+fn opening(bytes: f64, bytes_per_s: f64, round_trip: f64) -> f64 {
+    let until_open = bytes.min(bytes_per_s * round_trip - WINDOW_FIRST);
+    // Also if there is no round trip, or no limit to the rate.
+    if until_open > 0.0 {
+        round_trip * (1.0 + until_open / WINDOW_FIRST).log2() - until_open / bytes_per_s
+    } else {
+        0.0
     }
 }
 
@@ -222,6 +247,12 @@ impl Places<'_> {
             Resource::Fabric(number) => cluster(number).fabric_bytes_per_s,
         };
         bytes_per_s.map_or(f64::INFINITY, |rate| self.network.payload_factor.of(rate) as f64)
+    }
+
+    /// The edges of a tree between clusters.
+    fn far_edges(&self, tree: &PlanTree) -> impl Iterator<Item = (usize, usize)> {
+        let edges = tree.parents.iter().enumerate().filter_map(|(child, parent)| Some(((*parent)?, child)));
+        edges.filter(|&(parent, child)| !self.same_cluster(parent, child))
     }
 
     fn same_cluster(&self, a: usize, b: usize) -> bool {

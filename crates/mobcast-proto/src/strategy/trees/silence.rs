@@ -1,8 +1,9 @@
 //! Which parents are silent. A tree that carries little has long pauses between its pieces, and a parent that waits for its own
-//! parent has nothing to send: neither is a reason to fetch elsewhere. So whoever has had nothing for a while asks its parent first.
+//! parent has nothing to send: for some time neither is a reason to fetch elsewhere. So whoever has had nothing for a while asks its
+//! parent first. Who has nothing at all has nothing to say either, and is waited for as long as one that does not answer.
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
 
 use crate::fetch::swarm::Swarm;
 use crate::limits::SILENCE_MAX;
@@ -10,7 +11,7 @@ use crate::strategy::help;
 use crate::time::{Duration, Time};
 use crate::units::LinkId;
 
-use super::HELP_AFTER;
+use super::{HELP_AFTER, sent_by};
 
 /// So many of its pieces could have come at its rate before a parent that has some counts as silent.
 const PIECES_AWAITED: u64 = 4;
@@ -26,8 +27,8 @@ pub(super) struct Silence {
     asked: BTreeMap<LinkId, Time>,
     /// Who has something that it was asked for, and has sent nothing since.
     owing: BTreeMap<LinkId, Time>,
-    /// Who was asked in vain, and has sent nothing since.
-    vain: BTreeSet<LinkId>,
+    /// Who was asked in vain, and what it had sent until then, bytes: it counts while it has sent no more.
+    vain: BTreeMap<LinkId, u64>,
 }
 
 impl Silence {
@@ -48,12 +49,14 @@ impl Silence {
         }
     }
 
-    /// Whether a peer is gone, or sends nothing of what it was asked for although it has it, or does not say what it has; or has
-    /// sent nothing for very long.
+    /// Whether a peer is gone, or sends nothing of what it was asked for although it has it, or says of nothing that it has it; or has
+    /// sent nothing for very long. Without its root a broadcast ends for those who get nothing ([`crate::limits::SILENCE_MAX`]), so
+    /// that nobody is waited for then.
     pub(super) fn is_silent(&self, swarm: &Swarm, link: LinkId) -> bool {
         let Some(peer) = swarm.peer(link) else { return true };
         let (now, quiet) = (swarm.now(), peer.window.stalled_for(swarm.now()));
-        if self.vain.contains(&link) {
+        let in_vain = self.vain.get(&link).is_some_and(|&sent| sent == sent_by(swarm, link));
+        if in_vain || swarm.standing.root_cluster.is_none() {
             return quiet >= HELP_AFTER;
         }
         let patience = match peer.window.rate_bytes_per_s() {
@@ -66,13 +69,8 @@ impl Silence {
     }
 
     /// A peer was silent: it is not waited for as long again.
-    pub(super) fn note_in_vain(&mut self, link: LinkId) {
-        self.vain.insert(link);
-    }
-
-    /// A peer sends.
-    pub(super) fn note_sending(&mut self, link: LinkId) {
-        self.vain.remove(&link);
+    pub(super) fn note_in_vain(&mut self, swarm: &Swarm, link: LinkId) {
+        self.vain.insert(link, sent_by(swarm, link));
     }
 
     /// A peer is gone.

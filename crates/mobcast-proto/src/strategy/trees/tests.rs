@@ -34,6 +34,7 @@ fn swarm(plan: Option<PlanPlace>, pieces: u32) -> (Swarm, Trees) {
     let length = Some(u64::from(pieces) * u64::from(PIECE));
     let mut swarm = Swarm::new(BroadcastId::default(), PIECE, 0, length, 1);
     swarm.standing.node = NodeId(5);
+    swarm.standing.root_cluster = Some(ClusterId(0));
     swarm.standing.plan = plan;
     for link in [1, 2, 9] {
         swarm.add_peer(LinkId(link), NodeId(link), ClusterId(0));
@@ -169,6 +170,44 @@ fn a_parent_that_has_nothing_to_send_is_waited_for_and_one_that_has_is_not() {
         pass_time(&mut swarm, &mut trees, HELP_AFTER.times(4));
         assert_eq!(help_asked(&mut swarm), has == 2, "it has {has} of the two pieces");
     }
+}
+
+#[test]
+fn a_parent_that_has_nothing_to_send_is_not_waited_for_for_ever() {
+    let (mut swarm, mut trees) = swarm(Some(place(Split::RoundRobin, &[(1, 1, Some(1))])), 2);
+    swarm.add_payload(LinkId(1), PieceIndex(0), ByteRange::whole(PIECE));
+    swarm.add_stored(PieceIndex(0));
+    trees.handle(StrategyEvent::PieceStored(PieceIndex(0)), &mut swarm);
+    say_have(&mut swarm, &mut trees, 1, 1);
+    pass_time(&mut swarm, &mut trees, SILENCE_MAX.times(2));
+    assert!(!help_asked(&mut swarm), "it may wait for its own parent");
+    pass_time(&mut swarm, &mut trees, SILENCE_MAX + HELP_AFTER.times(2));
+    assert!(help_asked(&mut swarm));
+}
+
+#[test]
+fn without_the_root_nobody_is_waited_for() {
+    let (mut swarm, mut trees) = swarm(Some(place(Split::RoundRobin, &[(1, 1, Some(1))])), 2);
+    swarm.standing.root_cluster = None;
+    pass_time(&mut swarm, &mut trees, HELP_AFTER.times(2) + TICK + TICK);
+    assert!(help_asked(&mut swarm), "who gets nothing for ten seconds gives up");
+}
+
+#[test]
+fn who_was_silent_once_is_waited_for_again_when_it_has_sent_something() {
+    let pieces = 2 * AHEAD as u32;
+    let (mut swarm, mut trees) = swarm(Some(place(Split::RoundRobin, &[(1, 1, Some(1))])), pieces);
+    pass_time(&mut swarm, &mut trees, SILENCE_MAX + HELP_AFTER.times(2) + TICK);
+    say_have(&mut swarm, &mut trees, 2, 1);
+    assert!(trees.is_silent(&swarm, LinkId(1)), "the neighbour was asked instead");
+    pass_time(&mut swarm, &mut trees, MUTE_FOR + HELP_AFTER);
+    assert!(trees.is_silent(&swarm, LinkId(1)), "a second is enough");
+    let asked = swarm.open().find(|(_, open)| open.parts.iter().any(|part| part.peer == LinkId(1)));
+    let piece = asked.expect("it is asked again").0;
+    // Less than leaves room for another request.
+    swarm.add_payload(LinkId(1), piece, ByteRange { start: 0, end: 1 });
+    pass_time(&mut swarm, &mut trees, HELP_AFTER.times(2));
+    assert!(!trees.is_silent(&swarm, LinkId(1)));
 }
 
 #[test]

@@ -6,16 +6,21 @@ use mobcast_topology::{Cluster, ClusterIndex, LinkRef, Topology};
 use crate::fluid::{Precision, RATE_UNITS, ResourceIndex, Sharing};
 use crate::link::{Cancelled, Class, SendQueue, Sent};
 use crate::network::base::{Base, Event, Phase};
+use crate::network::medium::slow_start::SlowStart;
 use crate::network::ways::{Part, Ways};
 use crate::network::{EXPRESS_BYTES_MAX, FlowId, LEVY_WINDOW, NodeIndex, Settings};
 use crate::queue::EventQueue;
 
 const NEVER_NS: u64 = u64::MAX;
+/// A flow without slow start.
+const OPEN: u32 = u32::MAX;
 
 /// What a flow is here.
 #[derive(Debug)]
 struct Lane {
     active: bool,
+    /// Its number among the windows that open, or [`OPEN`].
+    window: u32,
     /// Time of the one valid [`Event::Leaves`] in the queue, or the end of time.
     leaves_at_ns: u64,
     /// When the last message beside the sharing has left: nothing after it leaves earlier.
@@ -28,6 +33,9 @@ struct Lane {
 pub(in crate::network) struct Fluid {
     quantum: Duration,
     window_bytes: Option<u64>,
+    slow_start: bool,
+    /// Windows of flows between clusters.
+    windows: Vec<SlowStart>,
     sharing: Sharing,
     ways: Ways<ResourceIndex>,
     lanes: Vec<Lane>,
@@ -48,6 +56,8 @@ impl Fluid {
         Fluid {
             quantum: settings.quantum,
             window_bytes: settings.window_bytes,
+            slow_start: settings.slow_start,
+            windows: Vec::new(),
             sharing,
             ways,
             lanes: Vec::new(),
@@ -63,16 +73,62 @@ impl Fluid {
     pub fn open<T>(&mut self, base: &Base<T>, flow: u32) {
         let (there, back) = (&base.flows[flow as usize], &base.flows[(flow ^ 1) as usize]);
         let round_trip = Duration(there.delay_ns + back.delay_ns);
-        let cap = self.window_bytes.map(|bytes| mobcast_proto::time::rate_bytes_per_s(bytes, round_trip));
+        let mut window = OPEN;
+        if self.slow_start && there.across_wan && round_trip > Duration::ZERO {
+            window = self.windows.len() as u32;
+            self.windows.push(SlowStart::new(base.now, round_trip));
+        }
+        let cap = self.cap(window, round_trip);
         let id = self.sharing.add_flow(&self.ways.path(there.from, there.to), cap);
         debug_assert_eq!((id, id as usize), (flow, self.lanes.len()));
         let queue = SendQueue::default();
-        self.lanes.push(Lane { active: false, leaves_at_ns: NEVER_NS, express_until_ns: 0, queue });
+        self.lanes.push(Lane { active: false, window, leaves_at_ns: NEVER_NS, express_until_ns: 0, queue });
+    }
+
+    /// What windows leave to a flow, bytes per second.
+    fn cap(&self, window: u32, round_trip: Duration) -> Option<u64> {
+        let fixed = self.window_bytes.map(|bytes| mobcast_proto::time::rate_bytes_per_s(bytes, round_trip));
+        let opening = self.windows.get(window as usize).and_then(SlowStart::cap_bytes_per_s);
+        fixed.into_iter().chain(opening).min()
+    }
+
+    fn set_cap<T>(&mut self, base: &Base<T>, flow: u32) {
+        let (there, back) = (&base.flows[flow as usize], &base.flows[(flow ^ 1) as usize]);
+        let cap = self.cap(self.lanes[flow as usize].window, Duration(there.delay_ns + back.delay_ns));
+        self.sharing.set_cap(flow, cap);
+    }
+
+    /// A flow begins to send.
+    fn begin<T>(&mut self, base: &mut Base<T>, flow: u32) {
+        let Some(window) = self.windows.get_mut(self.lanes[flow as usize].window as usize) else { return };
+        let another = window.begin(base.now);
+        if let Some(at) = window.take_due(base.now) {
+            base.events.push(at, Event::Widens(flow));
+        }
+        if another {
+            self.set_cap(base, flow);
+        }
+    }
+
+    /// A round trip is over, in which a flow's window was what limited it.
+    pub fn widen<T>(&mut self, base: &mut Base<T>, flow: u32) {
+        let lane = &self.lanes[flow as usize];
+        let Some(window) = self.windows.get_mut(lane.window as usize) else { return };
+        window.widen(lane.active.then(|| self.sharing.rate(flow) / RATE_UNITS));
+        if lane.active {
+            if let Some(at) = window.take_due(base.now) {
+                base.events.push(at, Event::Widens(flow));
+            }
+            self.set_cap(base, flow);
+        }
     }
 
     pub fn send<T>(&mut self, base: &mut Base<T>, flow: u32, sent: Sent) {
         if sent.class == Class::Control && !self.lanes[flow as usize].active && self.send_express(base, flow, sent) {
             return;
+        }
+        if !self.lanes[flow as usize].active {
+            self.begin(base, flow);
         }
         let lane = &mut self.lanes[flow as usize];
         match sent.class {
@@ -136,10 +192,6 @@ impl Fluid {
             lane.active = false;
             self.sharing.stop(flow);
         }
-    }
-
-    pub fn set_cap(&mut self, flow: u32, cap_bytes_per_s: Option<u64>) {
-        self.sharing.set_cap(flow, cap_bytes_per_s);
     }
 
     pub fn set_rate<T>(&mut self, base: &Base<T>, link: LinkRef, rate_bytes_per_s: Option<u64>) {
@@ -237,8 +289,11 @@ impl Fluid {
     }
 
     /// A message has left: count it and let it arrive one delay later.
-    fn dispatch<T>(&self, base: &mut Base<T>, flow: u32, sent: Sent) {
+    fn dispatch<T>(&mut self, base: &mut Base<T>, flow: u32, sent: Sent) {
         let at = self.arrival(base, flow);
+        if let Some(window) = self.windows.get_mut(self.lanes[flow as usize].window as usize) {
+            window.note_sending(base.now);
+        }
         base.events.push(at, Event::Arrives(flow, sent));
         base.count_out(flow, sent);
     }
