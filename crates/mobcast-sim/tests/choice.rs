@@ -3,7 +3,7 @@
 
 use mobcast_proto::strategy::choice::candidates;
 use mobcast_sim::experiment::{Experiment, Outcome};
-use mobcast_topology::{Cluster, Scenario, Topology, preset};
+use mobcast_topology::{Cluster, Scenario, Topology, WanLink, preset};
 
 fn run(topology: &Topology, bytes: u64, strategy: &str) -> Outcome {
     let mut experiment = Experiment::new(Scenario::steady(topology.clone()), bytes, 1);
@@ -56,16 +56,11 @@ fn between_clusters_it_is_the_best() {
 /// object is large.
 #[test]
 fn between_far_clusters_it_is_the_best() {
-    let clusters = ["A", "B", "C", "D"].map(|name| Cluster::new(name, 16));
-    let pairs = [
-        (0, 1, 3_000_000),
-        (0, 2, 4_000_000),
-        (0, 3, 3_000_000),
-        (1, 2, 3_000_000),
-        (1, 3, 4_000_000),
-        (2, 3, 8_000_000),
-    ];
-    let far = preset::symmetric(&clusters, &pairs, 50_000_000);
+    let mut far = preset::m2_fast(16);
+    let links: Vec<_> = far.wan_links().collect();
+    for (from, to, link) in links {
+        far.link(from, to, WanLink { one_way_delay_ns: 50_000_000, ..link }).expect("the clusters are there");
+    }
     let all: Vec<&str> = [100_000, 500_000, 2_000_000].map(|bytes| chosen(&far, bytes)).into();
     assert_eq!(all, ["magpie", "magpie", "optimal-trees"]);
 }
