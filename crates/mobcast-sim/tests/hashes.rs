@@ -46,18 +46,18 @@ fn a_seed_is_the_same_run_in_every_build() {
     let faults = faults::run(7).expect("it holds").trace_hash;
     writeln!(hashes, "faults 7: {faults:016x}").expect("a string takes it");
     expect![[r#"
-        mob sim-fluid: 8634899d42186cfa
-        mob sim-packet: e5bd1b6c9e1efd99
-        mob sim-packet-bbr: c70d76ae69e95f29
-        mob sim-packet-reno: 0cc4ba32b5f80504
-        mob-hpdc07 sim-fluid: 584dc706dc47a4b0
-        mob-hpdc07 sim-packet: fc3784bba310c4ee
-        mob-hpdc07 sim-packet-bbr: 95df023db128567b
-        mob-hpdc07 sim-packet-reno: 1697e40023e05455
-        robber-tpds11 sim-fluid: c732342d89055092
-        robber-tpds11 sim-packet: 365bbb8b8b19899a
-        robber-tpds11 sim-packet-bbr: 67e71352f424b794
-        robber-tpds11 sim-packet-reno: c71a2d2f6caf3ecf
+        mob sim-fluid: f3bf9560683cb678
+        mob sim-packet: e3518261744fc009
+        mob sim-packet-bbr: 4c4e17d81a3cb254
+        mob sim-packet-reno: 3bb81b51e5e97dc3
+        mob-hpdc07 sim-fluid: fa92911e45de25f0
+        mob-hpdc07 sim-packet: a353a33c62aeb586
+        mob-hpdc07 sim-packet-bbr: 66546f74bbe86ce7
+        mob-hpdc07 sim-packet-reno: ba1c03a03881c068
+        robber-tpds11 sim-fluid: 77b4f19dace4bab8
+        robber-tpds11 sim-packet: 7edeba8621bcc8aa
+        robber-tpds11 sim-packet-bbr: f31a7d3da2da5f33
+        robber-tpds11 sim-packet-reno: cdd0ee7b180be408
         flat sim-fluid: 37983adeee105712
         flat sim-packet: 9b37a6215176ff5e
         flat sim-packet-bbr: 8c768a29849f5b11

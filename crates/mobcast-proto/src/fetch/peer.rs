@@ -24,6 +24,9 @@ const HAVE_PIECE: u32 = 128 << 10;
 const HAVE_COMPANY: usize = 16;
 /// So does this part of all that the peer has been told of: at the start every piece is worth a message.
 const HAVE_COMPANY_PART: usize = 8;
+/// No piece waits longer than this part of the time until the node expects to have everything: near the end there is little else to
+/// fetch meanwhile.
+const HAVE_PATIENCE_PART: u64 = 4;
 
 /// Where a node stands in the group, as far as a strategy needs it.
 #[derive(Clone, Debug, Default)]
@@ -55,8 +58,9 @@ pub(super) struct Audience {
     pub(super) peers: usize,
     /// Bytes of a piece.
     pub(super) piece_size: u32,
-    /// Whether everything of the object was asked for: the last pieces have no company to wait for.
-    pub(super) last: bool,
+    /// How long what this node lacks may take to come; nothing once all was asked for, because the last pieces have no company to
+    /// wait for. None where nobody can say.
+    pub(super) rest: Option<Duration>,
 }
 
 /// A peer in a broadcast.
@@ -109,7 +113,8 @@ impl SwarmPeer {
         let pairs = (audience.peers as u64).pow(2);
         let small = HAVE_PATIENCE.max(HAVE_PATIENCE_PER_PAIR.times(pairs).min(HAVE_PATIENCE_MAX));
         let large = u64::from(audience.piece_size / HAVE_PIECE).max(1);
-        let patience = if audience.last { HAVE_INTERVAL } else { Duration(small.0 / large).max(HAVE_INTERVAL) };
+        let by_rest = audience.rest.map_or(small, |rest| Duration(rest.0 / HAVE_PATIENCE_PART));
+        let patience = Duration(small.0 / large).min(by_rest).max(HAVE_INTERVAL);
         let company = (self.announced.count() as usize / HAVE_COMPANY_PART).clamp(1, HAVE_COMPANY);
         let interval = if self.to_announce.len() >= company { HAVE_INTERVAL } else { patience };
         self.flushed_at.map_or(now, |at| (at + interval).max(now))
@@ -133,7 +138,7 @@ mod tests {
 
     #[test]
     fn pieces_wait_for_company_by_what_the_peer_was_told_before() {
-        let audience = Audience { peers: 15, piece_size: 32 << 10, last: false };
+        let audience = Audience { peers: 15, piece_size: 32 << 10, rest: None };
         let patience = HAVE_PATIENCE_PER_PAIR.times(15 * 15);
         for (told, news, interval) in [
             (0, 1, HAVE_INTERVAL),
@@ -151,8 +156,25 @@ mod tests {
             assert_eq!(peer.flush_due(Time::ZERO, audience), Time::ZERO, "the first goes at once");
             peer.flushed_at = Some(Time::ZERO);
             assert_eq!(peer.flush_due(Time::ZERO, audience), Time::ZERO + interval, "{news} behind {told}");
-            let last = Audience { last: true, ..audience };
+            let last = Audience { rest: Some(Duration::ZERO), ..audience };
             assert_eq!(peer.flush_due(Time::ZERO, last), Time::ZERO + HAVE_INTERVAL, "nothing comes behind them");
         }
+    }
+
+    #[test]
+    fn the_nearer_the_end_the_less_a_piece_waits() {
+        let mut peer = SwarmPeer::new(NodeId(1), ClusterId(0), true);
+        (0..100).for_each(|piece| assert!(peer.announced.insert(PieceIndex(piece))));
+        peer.to_announce.insert(PieceIndex(100));
+        peer.flushed_at = Some(Time::ZERO);
+        let due = |rest: Option<Duration>, piece_size: u32| {
+            peer.flush_due(Time::ZERO, Audience { peers: 20, piece_size, rest }).since(Time::ZERO)
+        };
+        let (ms, small) = (Duration::from_millis, 32 << 10);
+        assert_eq!(due(None, small), ms(240));
+        assert_eq!(due(Some(ms(60_000)), small), ms(240));
+        assert_eq!(due(Some(ms(400)), small), ms(100));
+        assert_eq!(due(Some(ms(4)), small), HAVE_INTERVAL);
+        assert_eq!(due(Some(ms(60_000)), 4 << 20), HAVE_INTERVAL, "large pieces are worth a frame each");
     }
 }

@@ -13,7 +13,7 @@ use crate::io::Output;
 use crate::limits::OPEN_PIECES_BYTES_MAX;
 use crate::random::Random;
 use crate::strategy::message::StrategyMessage;
-use crate::time::Time;
+use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, ByteRange, ClusterId, LinkId, NodeId, PieceIndex};
 use crate::wire::frame::Frame;
 
@@ -46,6 +46,8 @@ pub struct Swarm {
     traffic: Traffic,
     /// While the node has no place for pieces.
     paused: bool,
+    /// When pieces were first asked for, and how many were there then.
+    began: Option<(Time, u32)>,
     flush_at: Option<Time>,
     wake_at: Option<Time>,
     rate_limits: Vec<(LinkId, Option<u64>)>,
@@ -86,6 +88,7 @@ impl Swarm {
             suspect: HaveSet::new(),
             traffic: Traffic::default(),
             paused: true,
+            began: None,
             flush_at: None,
             wake_at: None,
             rate_limits: Vec::new(),

@@ -72,6 +72,9 @@ impl Swarm {
 
     pub(crate) fn set_paused(&mut self, paused: bool) {
         self.paused = paused;
+        if !paused {
+            self.began.get_or_insert((self.now, self.have.count()));
+        }
     }
 
     pub(crate) fn take_wake_up(&mut self) -> bool {
@@ -230,8 +233,19 @@ impl Swarm {
     }
 
     pub(super) fn audience(&self) -> Audience {
-        let last = self.total() == Some(self.known) && !self.has_unasked();
-        Audience { peers: self.peers.len(), piece_size: self.piece_size, last }
+        Audience { peers: self.peers.len(), piece_size: self.piece_size, rest: self.rest() }
+    }
+
+    /// How long what is missing will take, if it goes on as since pieces were first asked for.
+    fn rest(&self) -> Option<Duration> {
+        let total = self.total()?;
+        if total == self.known && !self.has_unasked() {
+            return Some(Duration::ZERO);
+        }
+        let (began, had) = self.began?;
+        let (have, elapsed) = (self.have.count(), self.now.since(began));
+        let each = elapsed.0.checked_div(u64::from(have.saturating_sub(had)))?;
+        Some(Duration(each).times(u64::from(total.saturating_sub(have))))
     }
 
     /// Sends the have-messages that are due.
