@@ -2,6 +2,7 @@
 //! whatever happens. Every experiment follows from its seed.
 
 use mobcast_proto::random::Random;
+use mobcast_proto::strategy::choice::AUTO;
 use mobcast_proto::{Duration, Time};
 use mobcast_sim::experiment::{Experiment, Outcome, Step};
 use mobcast_sim::network::{Network, NodeIndex, Stop};
@@ -53,6 +54,24 @@ fn clusters_of_very_different_sizes_do_as_well() {
     let reached = fraction(&experiment, &outcome);
     println!("4, 12, 16, 32 nodes: {reached:.3} of the optimum, WAN copies {:.4?}", outcome.wan_copies);
     assert!(reached >= 0.93, "{reached:.3} of the optimum");
+}
+
+/// Members of a group that was founded for trees, too, have more neighbours than the mesh needs, and tell them in fewer messages.
+#[test]
+fn near_the_end_nobody_waits_for_more_news_however_many_neighbours_it_has() {
+    for seed in 1..=4 {
+        let mut experiment = Experiment::new(Scenario::steady(preset::m2_fast(16)), 2 << 20, seed);
+        (experiment.strategy, experiment.gather, experiment.gauge) = (AUTO.to_owned(), true, false);
+        experiment.settings.check_every = 1_000;
+        let outcome = experiment.run();
+        assert_all_complete(&outcome, "2 MiB");
+        assert_eq!(outcome.choice.as_ref().map(|choice| choice.strategy), Some("mob"), "nobody knows the network");
+        let took = outcome.last_complete().expect("it is complete").as_secs_f64();
+        assert!(
+            took < 0.6,
+            "seed {seed}: {took:.3} s, of which a cluster waits a fifth for a piece that one of its members has"
+        );
+    }
 }
 
 #[test]
