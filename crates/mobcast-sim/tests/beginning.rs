@@ -43,6 +43,21 @@ fn a_far_newcomer_has_what_it_asks_for_after_seven_round_trips() {
 }
 
 #[test]
+fn a_far_cluster_that_is_there_has_hashes_as_soon_as_the_root_knows_of_it() {
+    let mut experiment = Experiment::new(Scenario::steady(far_apart(4, 100 * MB)), 128 << 10, 1);
+    experiment.piece_size = Some(16 << 10);
+    experiment.gather = true;
+    experiment.network.slow_start = false;
+    let outcome = run(experiment);
+    let complete = outcome.complete.iter().skip(1).map(|at| at.expect("it is complete")).max().expect("there are four");
+    println!("complete after {complete:?}");
+    // The announcement, what its receiver says, the hashes, a request, and the payload: half a round trip each.
+    assert!(complete > Time::ZERO + Duration::from_millis(250), "{complete:?}: light is not so fast");
+    // It was a round trip more while the hashes were fetched.
+    assert!(complete < Time::ZERO + Duration::from_millis(300), "{complete:?}");
+}
+
+#[test]
 fn a_large_cluster_on_a_thin_link_fetches_the_manifest_about_once() {
     let pieces: u64 = 2_000;
     let topology = far_apart(32, MB / 2);

@@ -46,10 +46,10 @@ fn a_seed_is_the_same_run_in_every_build() {
     let faults = faults::run(7).expect("it holds").trace_hash;
     writeln!(hashes, "faults 7: {faults:016x}").expect("a string takes it");
     expect![[r#"
-        mob sim-fluid: f3bf9560683cb678
-        mob sim-packet: e3518261744fc009
-        mob sim-packet-bbr: 4c4e17d81a3cb254
-        mob sim-packet-reno: 3bb81b51e5e97dc3
+        mob sim-fluid: 5278f5c19335f069
+        mob sim-packet: d9a2fd95624d9a84
+        mob sim-packet-bbr: 2a1176cb03f09495
+        mob sim-packet-reno: 0e7df0b6458acaf8
         mob-hpdc07 sim-fluid: fa92911e45de25f0
         mob-hpdc07 sim-packet: a353a33c62aeb586
         mob-hpdc07 sim-packet-bbr: 66546f74bbe86ce7
@@ -102,7 +102,7 @@ fn a_seed_is_the_same_run_in_every_build() {
         bittorrent-biased sim-packet: 6d0c70ba9e447dfd
         bittorrent-biased sim-packet-bbr: 1fd5ef8bec09ba14
         bittorrent-biased sim-packet-reno: be35688fa95e90bd
-        faults 7: 516d93493064a2cf
+        faults 7: 1609933015cb822d
     "#]]
     .assert_eq(&hashes);
 }

@@ -100,11 +100,14 @@ impl Broadcast {
         }
     }
 
-    /// Sends the first batches to a peer that has come and is below this node in a tree of the strategy's: it gets those to come
-    /// unasked, too. If it had to ask, it would leave that to the member of its cluster whose slot they are in.
+    /// Sends a peer that has come those of the first batches that the strategy wants it to have unasked, as it will get those to
+    /// come. If it had to ask, it would leave that to the member of its cluster whose slot they are in.
     pub(super) fn push_first_batches(&mut self, link: LinkId) {
-        if self.strategy.manifest_children(&self.swarm).contains(&link) {
-            self.handle_want_batches(link, 0);
+        for (batch, signature) in self.batches.iter().take(BATCHES_AT_ONCE as usize) {
+            if !self.strategy.manifest_children(&self.swarm, batch.first).contains(&link) {
+                return;
+            }
+            self.swarm.send(link, Frame::Batch { batch: batch.clone(), signature: *signature });
         }
     }
 
@@ -167,7 +170,7 @@ impl Broadcast {
         self.chain.accept(&batch, &batch.to_bytes())?;
         let hashes = Arc::clone(&batch.hashes);
         let (first, end) = (batch.first, batch.end);
-        for link in self.strategy.manifest_children(&self.swarm) {
+        for link in self.strategy.manifest_children(&self.swarm, first) {
             self.swarm.send(link, Frame::Batch { batch: batch.clone(), signature });
         }
         self.batches.push((batch, signature));

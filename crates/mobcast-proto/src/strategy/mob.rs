@@ -178,6 +178,10 @@ impl Strategy for Mob {
         (cluster != swarm.standing.cluster && !swarm.in_root_cluster()).then(|| self.interest(swarm))
     }
 
+    fn manifest_children(&self, swarm: &Swarm, first: PieceIndex) -> Vec<LinkId> {
+        importing::first_to_know(swarm, first)
+    }
+
     fn explain(&self, swarm: &Swarm, piece: PieceIndex) -> String {
         let own = swarm.standing.slots.contains(slot_of(swarm.id, piece));
         let (todo, stolen) = (self.todo.contains(piece), self.stolen.contains(piece));

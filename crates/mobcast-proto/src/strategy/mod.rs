@@ -109,8 +109,8 @@ pub trait Strategy: Send {
         false
     }
 
-    /// Peers that are sent each new batch of the manifest without asking.
-    fn manifest_children(&self, _swarm: &Swarm) -> Vec<LinkId> {
+    /// Peers that are sent the batch of the manifest that begins with the hash of piece `first` without asking.
+    fn manifest_children(&self, _swarm: &Swarm, _first: PieceIndex) -> Vec<LinkId> {
         Vec::new()
     }
 

@@ -104,7 +104,7 @@ impl Strategy for Trees {
         true
     }
 
-    fn manifest_children(&self, swarm: &Swarm) -> Vec<LinkId> {
+    fn manifest_children(&self, swarm: &Swarm, _first: PieceIndex) -> Vec<LinkId> {
         let links = links_by_node(swarm);
         children(swarm).into_keys().filter_map(|node| links.get(&node).copied()).collect()
     }

@@ -1,12 +1,32 @@
-//! Who imports what: members of a cluster tell each other, so that a share that changes hands is not imported twice.
+//! Who imports what: members of a cluster tell each other, so that a share that changes hands is not imported twice; and
+//! what the root lets other clusters import before they have asked.
+
+use std::collections::BTreeMap;
 
 use crate::content::have::{RUNS_PER_FRAME, Run};
 use crate::fetch::open::OpenPiece;
 use crate::fetch::swarm::Swarm;
 use crate::strategy::message::StrategyMessage;
-use crate::units::LinkId;
+use crate::units::{LinkId, PieceIndex};
 
 use super::{Mob, is_wan};
+
+/// Batches of the manifest that begin before this hash are sent to other clusters unasked: enough to import from while more
+/// is fetched, and a few kilobytes for each cluster.
+const PUSHED_HASHES: u32 = 256;
+
+/// At the root, who is sent a batch of the manifest without asking: of the first ones, one node of each other cluster, which
+/// has them a round trip sooner, and from which the others get them.
+pub(super) fn first_to_know(swarm: &Swarm, first: PieceIndex) -> Vec<LinkId> {
+    if swarm.standing.node != swarm.id.root || first.0 >= PUSHED_HASHES {
+        return Vec::new();
+    }
+    let mut one_of_each = BTreeMap::new();
+    for (link, peer) in swarm.peers().filter(|(_, peer)| !peer.local) {
+        one_of_each.entry(peer.cluster).or_insert(link);
+    }
+    one_of_each.into_values().collect()
+}
 
 impl Mob {
     /// Tells a local peer what this node is importing, or is to although it is not in its slots, so that nobody who has these pieces
@@ -63,7 +83,7 @@ mod tests {
     use crate::strategy::mob::tests::swarm;
     use crate::strategy::{Strategy, StrategyEvent};
     use crate::time::Duration;
-    use crate::units::{NodeId, PieceIndex};
+    use crate::units::{ClusterId, NodeId};
     use crate::wire::frame::Frame;
 
     use super::*;
@@ -99,6 +119,21 @@ mod tests {
         hear(&mut owner, &mut of_owner, said[0].clone());
         assert!(!owner.todo.contains(PieceIndex(3)), "it is in good hands");
         assert_eq!(owner.todo.count(), 7);
+    }
+
+    #[test]
+    fn the_root_lets_one_node_of_each_other_cluster_have_the_first_hashes_and_nobody_else_does() {
+        let mut swarm = swarm();
+        for (link, cluster) in [(2, 0), (3, 2), (4, 0), (5, 2)] {
+            swarm.add_peer(LinkId(link), NodeId(10 + link), ClusterId(cluster));
+        }
+        assert_eq!(first_to_know(&swarm, PieceIndex(0)), [], "it is not the root");
+        swarm.standing.node = swarm.id.root;
+        for piece in [0, PUSHED_HASHES - 1] {
+            assert_eq!(first_to_know(&swarm, PieceIndex(piece)), [LinkId(2), LinkId(3)]);
+        }
+        let later = first_to_know(&swarm, PieceIndex(PUSHED_HASHES));
+        assert_eq!(later, [], "they have enough, and share the rest among themselves");
     }
 
     #[test]
