@@ -74,8 +74,9 @@ fn a_large_cluster_on_a_thin_link_fetches_the_manifest_about_once() {
     assert_eq!((&outcome.stuck, &outcome.failed), (&None, &Vec::new()));
     let manifests = control_bytes as f64 / (32 * pieces) as f64;
     println!("control bytes from the root's cluster: {manifests:.2} times the manifest's hashes");
-    // The rest is what peers have and want. When each member waited for less than a round trip it was 4.2.
-    assert!(manifests < 2.5, "{manifests:.2}");
+    // The rest is what peers have and want, and the first batch, which the root sends one of them while the one whose slot it
+    // is in asks for it (2.3 without). When each member waited for less than a round trip it was 4.2.
+    assert!(manifests < 2.7, "{manifests:.2}");
 }
 
 #[test]
