@@ -30,6 +30,9 @@ const MUTE_FOR: Duration = Duration::from_secs(10);
 /// So many pieces are asked of a parent in advance whatever its window: a node that is scheduled late does not leave its parent
 /// with nothing to send.
 const AHEAD: usize = 8;
+/// Batches of the manifest that begin before this hash come down all trees, so that each begins as soon as it can. Later ones come
+/// down one: a node would be sent them by each of its parents, most of them in other clusters.
+const HASHES_EVERYWHERE: u32 = 256;
 /// How often a node looks whether it has to.
 const TICK: Duration = Duration::from_millis(250);
 
@@ -104,9 +107,15 @@ impl Strategy for Trees {
         true
     }
 
-    fn manifest_children(&self, swarm: &Swarm, _first: PieceIndex) -> Vec<LinkId> {
+    fn manifest_children(&self, swarm: &Swarm, first: PieceIndex) -> Vec<LinkId> {
         let links = links_by_node(swarm);
-        children(swarm).into_keys().filter_map(|node| links.get(&node).copied()).collect()
+        let trees = plan_of(swarm).map_or(&[][..], |plan| &plan.trees);
+        // All nodes find the same one: the first of the heaviest.
+        let heaviest = trees.iter().rev().max_by_key(|tree| tree.weight);
+        let everywhere = trees.iter().filter(|_| first.0 < HASHES_EVERYWHERE);
+        let children = everywhere.chain(heaviest).flat_map(|tree| &tree.children).map(|child| child.node);
+        let children: BTreeSet<NodeId> = children.collect();
+        children.iter().filter_map(|node| links.get(node).copied()).collect()
     }
 
     fn explain(&self, swarm: &Swarm, piece: PieceIndex) -> String {

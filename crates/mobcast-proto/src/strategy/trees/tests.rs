@@ -126,6 +126,18 @@ fn children_are_limited_to_what_their_trees_take_together() {
 }
 
 #[test]
+fn the_first_hashes_come_down_all_trees_and_the_others_down_the_heaviest() {
+    let mut place = place(Split::Weighted, &[(3, 1, Some(1)), (4, 1, Some(2)), (4, 1, Some(2))]);
+    for (tree, child) in [(0, 1), (1, 9), (2, 2)] {
+        place.trees[tree].children[0].node = NodeId(child);
+    }
+    let (swarm, trees) = swarm(Some(place), 1);
+    let sent = |first: u32| trees.manifest_children(&swarm, PieceIndex(first));
+    assert_eq!(sent(0), [LinkId(1), LinkId(2), LinkId(9)]);
+    assert_eq!(sent(HASHES_EVERYWHERE), [LinkId(9)], "of two that are as heavy, the first");
+}
+
+#[test]
 fn who_has_lost_its_parent_asks_its_neighbours_and_fetches_from_them() {
     let (mut swarm, mut trees) = swarm(Some(place(Split::RoundRobin, &[(1, 1, Some(1))])), 2);
     swarm.remove_peer(LinkId(1));
