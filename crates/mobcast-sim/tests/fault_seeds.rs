@@ -344,3 +344,18 @@ fn seed_1080505_a_new_coordinator_releases_whoever_is_late_from_what_the_old_one
     ];
     holds(plan(1_080_505, &[(6, 82), (14, 58)], &[(3_000, 53)]), &[object(0, 1, 13_730_245, 64)], &faults);
 }
+
+/// The old coordinator had released its only receiver when the others came; then it died, and the sender with it. A member that sends nothing
+/// gave up first and said so twice: the new coordinator took that for a release that was lost, and released everybody, itself among them.
+#[test]
+fn seed_1209725_a_new_coordinator_releases_nobody_again_while_somebody_lacks_something() {
+    let (near, far) = (ClusterIndex(0), ClusterIndex(1));
+    let faults = [
+        (351, Fault::Stop(0, Stop::Silent)),
+        (460, Fault::Cut(far, near, Duration::from_millis(6_910))),
+        (500, Fault::Stop(1, Stop::Silent)),
+    ];
+    let mut plan = plan(1_209_725, &[(2, 97), (7, 47)], &[(1_500, 10)]);
+    plan.malicious = Some((7, Mischief::Mute));
+    holds(plan, &[object(0, 0, 640_462, 64)], &faults);
+}

@@ -33,6 +33,11 @@ impl Receipts {
         have.count()
     }
 
+    /// How many pieces a node has receipted.
+    pub fn of(&self, node: NodeId) -> u32 {
+        self.by_node.get(&node).map_or(0, HaveSet::count)
+    }
+
     /// A node is gone, and what it held with it.
     pub fn remove(&mut self, node: NodeId) {
         for piece in self.by_node.remove(&node).iter().flat_map(HaveSet::iter) {

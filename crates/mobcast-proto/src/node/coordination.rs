@@ -28,6 +28,8 @@ const READY_PATIENCE: Duration = SILENCE_MAX;
 /// Broadcasts that the coordinator has not heard of yet and that are reported about: an announcement may be overtaken
 /// by a few reports. Each takes two bytes and a bit for a piece, up to 2 MiB.
 const UNKNOWN_BROADCASTS_MAX: usize = 4;
+/// Without news of a broadcast for this long nobody is served any more: whoever gets nothing gives up before.
+const QUIET_BEFORE_RELEASE: Duration = SILENCE_MAX.times(4);
 
 /// What the coordinator's node keeps on top of the coordinator's own state.
 #[derive(Default)]
@@ -55,11 +57,20 @@ pub(super) struct Coordination {
     /// Broadcasts that were released, and of which a member reports its result again: the release may be lost.
     release_again: BTreeSet<BroadcastId>,
     receipts: BTreeMap<BroadcastId, Receipts>,
+    /// When a member receipted more pieces of a broadcast last, or its root was given up.
+    news_at: BTreeMap<BroadcastId, Time>,
+    /// When this node became coordinator.
+    since: Time,
     /// Broadcasts whose root may leave.
     may_leave: BTreeSet<BroadcastId>,
 }
 
 impl Coordination {
+    /// Of a node that becomes coordinator now.
+    pub(super) fn since(now: Time) -> Coordination {
+        Coordination { since: now, ..Coordination::default() }
+    }
+
     /// A member was done with a broadcast before this node became coordinator.
     pub(super) fn note_over(&mut self, id: BroadcastId, node: NodeId) {
         self.results.entry(id).or_default().insert(node, true);
@@ -76,8 +87,14 @@ impl Coordination {
         self.parents.insert(node, parent).filter(|old| *old != parent)
     }
 
+    /// Members of a broadcast may go on from here on.
+    pub(super) fn note_news(&mut self, id: BroadcastId, now: Time) {
+        self.news_at.insert(id, now);
+    }
+
     /// Nothing more is to come of a broadcast.
     pub(super) fn forget(&mut self, id: BroadcastId) {
+        self.news_at.remove(&id);
         self.results.remove(&id);
         self.receivers.remove(&id);
         self.released.remove(&id);
@@ -280,7 +297,12 @@ impl Node {
             Report::Result(result) => self.node_result(from, result),
             Report::Probed(result) => self.probe_reported(from, result),
             Report::Receipt { broadcast, pieces } => {
-                let pieces = self.coordination.receipts.entry(broadcast).or_default().add(from, &pieces);
+                let receipts = self.coordination.receipts.entry(broadcast).or_default();
+                let before = receipts.of(from);
+                let pieces = receipts.add(from, &pieces);
+                if pieces > before {
+                    self.coordination.note_news(broadcast, self.now);
+                }
                 self.event(Event::Progress { broadcast, node: from, pieces });
                 self.let_root_leave(broadcast);
             }
@@ -368,14 +390,36 @@ impl Node {
         let Some(results) = self.coordination.results.get(&broadcast) else { return };
         let complete = results.iter().filter(|&(node, &ok)| ok && *node != broadcast.root).count();
         let required = self.coordination.receivers.get(&broadcast).copied().unwrap_or(1).max(1) as usize;
-        let waited_for = |node: &NodeId| *node != broadcast.root && coordinator.is_trusted(*node);
-        let all = coordinator.members().filter(waited_for).all(|node| results.contains_key(&node));
         let root_done = Some(broadcast.root) != self.id()
             || self.broadcasts.get(&broadcast).is_some_and(|b| b.phase == crate::broadcast::Phase::Complete);
         let told = self.coordination.released.get(&broadcast).copied().unwrap_or(0);
+        let all = coordinator.members().all(|node| self.is_done_with(node, broadcast));
         if all && root_done && complete >= required && complete > told {
             self.coordination.released.insert(broadcast, complete);
             self.sign_release(broadcast);
+        }
+    }
+
+    /// Whether nobody waits for a member's result: it is there, or it is the root's, or that of somebody who broke the protocol.
+    fn is_done_with(&self, node: NodeId, broadcast: BroadcastId) -> bool {
+        let trusted = self.coordinator.as_ref().is_some_and(|coordinator| coordinator.is_trusted(node));
+        let has_result =
+            || self.coordination.results.get(&broadcast).is_some_and(|results| results.contains_key(&node));
+        node == broadcast.root || !trusted || has_result()
+    }
+
+    /// Says releases again for those who may have missed them; not while somebody may lack something that they have. After a while
+    /// without news whoever has reported no result was released by a coordinator before this one, or has given up, and
+    /// the result was lost.
+    fn release_again(&mut self) {
+        for id in std::mem::take(&mut self.coordination.release_again) {
+            let Some(coordinator) = &self.coordinator else { return };
+            let all = coordinator.members().all(|node| self.is_done_with(node, id));
+            let news = self.coordination.news_at.get(&id).copied().unwrap_or_default();
+            let quiet = self.now.since(news.max(self.coordination.since)) >= QUIET_BEFORE_RELEASE;
+            if all || quiet || self.finished.contains(&id) {
+                self.sign_release(id);
+            }
         }
     }
 
@@ -389,8 +433,7 @@ impl Node {
         let lost = late.map(|(&n, _)| n).chain(missing.map(|(&n, _)| n)).chain(moving.map(|(&n, _)| n));
         let lost: Vec<NodeId> = lost.collect();
         lost.into_iter().for_each(|node| self.lose_member(node));
-        let again = std::mem::take(&mut self.coordination.release_again);
-        again.into_iter().for_each(|broadcast| self.sign_release(broadcast));
+        self.release_again();
     }
 
     /// Gives a member up: its work goes to others.

@@ -209,6 +209,7 @@ impl Node {
     pub(super) fn root_loss_signed(&mut self, id: BroadcastId, signature: Signature) {
         let Some(broadcast) = self.broadcasts.get_mut(&id) else { return };
         broadcast.root_loss = Some(signature);
+        self.coordination.note_news(id, self.now);
         self.go_on_without_root(id);
         let frame = Frame::RootLost { broadcast: id, signature };
         self.child_links().into_iter().for_each(|link| self.send(link, frame.clone()));

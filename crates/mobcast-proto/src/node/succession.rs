@@ -348,7 +348,7 @@ impl Node {
         let coordinator =
             Coordinator::restore(own, self.membership.term(), &regency.standings, self.config.registry, seed);
         self.coordinator = Some(coordinator);
-        self.coordination = super::coordination::Coordination::default();
+        self.coordination = super::coordination::Coordination::since(self.now);
         regency.standings.values().for_each(|standing| self.note_over(standing));
         for (&node, standing) in regency.standings.iter().filter(|&(&node, _)| node != own) {
             self.tell_of_member(node, "was a member already");
