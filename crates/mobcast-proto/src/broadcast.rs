@@ -269,8 +269,8 @@ impl Broadcast {
     }
 
     /// Drains what the books and the strategy want done.
-    pub fn take_outputs(&mut self) -> Vec<Output> {
-        self.swarm.take_outputs().collect()
+    pub fn take_outputs(&mut self) -> impl Iterator<Item = Output> {
+        self.swarm.take_outputs()
     }
 
     /// What this node has in mind for a piece, in words.

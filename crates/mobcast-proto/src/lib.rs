@@ -26,6 +26,7 @@ pub mod io;
 pub mod limits;
 pub mod node;
 pub mod random;
+mod sorted_map;
 pub mod strategy;
 pub mod time;
 pub mod units;

@@ -18,6 +18,7 @@ use crate::group::report::{Report, SignedReport};
 use crate::group::succession::Succession;
 use crate::io::{Check, CloseReason, Event, Output, PeerIdentity, Signer, Token};
 use crate::random::Random;
+use crate::sorted_map::SortedMap;
 use crate::strategy::Registry;
 use crate::strategy::overlay::Overlays;
 use crate::time::{Duration, Time};
@@ -135,11 +136,11 @@ pub struct Node {
     coordinator: Option<Coordinator>,
     coordination: coordination::Coordination,
     regency: Option<succession::Regency>,
-    links: BTreeMap<LinkId, Link>,
+    links: SortedMap<LinkId, Link>,
     next_link: u32,
     uploads: Uploads,
     gauging: gauge::Gauging,
-    broadcasts: BTreeMap<BroadcastId, Broadcast>,
+    broadcasts: SortedMap<BroadcastId, Broadcast>,
     unverified: BTreeMap<BroadcastId, Unverified>,
     /// Broadcasts that the application has not been told of.
     untold: Vec<Untold>,
@@ -187,11 +188,11 @@ impl Node {
             coordinator: None,
             coordination: coordination::Coordination::default(),
             regency: None,
-            links: BTreeMap::new(),
+            links: SortedMap::default(),
             next_link: 0,
             uploads: Uploads::default(),
             gauging: gauge::Gauging::default(),
-            broadcasts: BTreeMap::new(),
+            broadcasts: SortedMap::default(),
             unverified: BTreeMap::new(),
             untold: Vec::new(),
             held_root_losses: BTreeMap::new(),
@@ -372,11 +373,10 @@ impl Node {
     fn with_broadcast<T>(&mut self, id: BroadcastId, f: impl FnOnce(&mut Broadcast) -> T) -> Option<T> {
         let broadcast = self.broadcasts.get_mut(&id)?;
         let result = f(broadcast);
-        let outputs = broadcast.take_outputs();
         for (link, rate) in broadcast.take_rate_limits() {
             self.uploads.limit_rate(link, rate);
         }
-        self.outputs.extend(outputs);
+        self.outputs.extend(broadcast.take_outputs());
         let pushes = broadcast.take_pushes();
         if !pushes.is_empty() {
             self.queue_pushes(id, pushes);

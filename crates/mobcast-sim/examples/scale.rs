@@ -22,5 +22,6 @@ fn main() {
     println!("{:.2} MB/s of {:.2} ({:.3})", rate / 1e6, best as f64 / 1e6, rate / best as f64);
     println!("copies {:.4?} control {:.4} wan control {:.4}", outcome.wan_copies, outcome.control, outcome.wan_control);
     println!("{} steps in {:.1?}, end {:?}, stuck {:?}", outcome.steps, started.elapsed(), outcome.end, outcome.stuck);
+    println!("trace {:016x}", outcome.trace_hash);
     assert!(outcome.stuck.is_none(), "not everybody has everything");
 }

@@ -12,6 +12,7 @@ use crate::group::report::Traffic;
 use crate::io::Output;
 use crate::limits::OPEN_PIECES_BYTES_MAX;
 use crate::random::Random;
+use crate::sorted_map::SortedMap;
 use crate::strategy::message::StrategyMessage;
 use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, ByteRange, ClusterId, LinkId, NodeId, PieceIndex};
@@ -34,7 +35,7 @@ pub struct Swarm {
     end: Option<End>,
     batches: u32,
     have: HaveSet,
-    pub(super) peers: BTreeMap<LinkId, SwarmPeer>,
+    pub(super) peers: SortedMap<LinkId, SwarmPeer>,
     local_copies: Vec<u16>,
     open: BTreeMap<PieceIndex, OpenPiece>,
     open_set: HaveSet,
@@ -79,7 +80,7 @@ impl Swarm {
             end: None,
             batches: 0,
             have: HaveSet::new(),
-            peers: BTreeMap::new(),
+            peers: SortedMap::default(),
             local_copies: Vec::new(),
             open: BTreeMap::new(),
             open_set: HaveSet::new(),
@@ -175,12 +176,12 @@ impl Swarm {
 
     /// Peers, in fixed order.
     pub fn peers(&self) -> impl Iterator<Item = (LinkId, &SwarmPeer)> {
-        self.peers.iter().map(|(&link, peer)| (link, peer))
+        self.peers.iter()
     }
 
     /// Links of all peers, in fixed order.
     pub fn links(&self) -> Vec<LinkId> {
-        self.peers.keys().copied().collect()
+        self.peers.keys().collect()
     }
 
     /// One peer.

@@ -114,7 +114,7 @@ impl Node {
     pub fn leave(&mut self, now: Time) {
         self.set_now(now);
         self.flush_reports();
-        for link in self.links.keys().copied().collect::<Vec<_>>() {
+        for link in self.links.keys().collect::<Vec<_>>() {
             self.send(link, Frame::Bye);
             self.outputs.push_back(Output::Close { link, reason: CloseReason::Unneeded });
         }

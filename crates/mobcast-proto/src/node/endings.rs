@@ -72,7 +72,7 @@ impl Node {
     /// Reports again what may have been lost with those that were above, or with a coordinator.
     pub(super) fn repeat_reports(&mut self) {
         let now = self.now;
-        let ids: Vec<BroadcastId> = self.broadcasts.keys().copied().collect();
+        let ids: Vec<BroadcastId> = self.broadcasts.keys().collect();
         for id in ids {
             let Some(broadcast) = self.broadcasts.get_mut(&id) else { continue };
             broadcast.repeat_receipts();
@@ -251,7 +251,7 @@ impl Node {
         let now = self.now;
         let thousands = self.thousands();
         let lost = self.membership.coordinator_lost(now) && !self.is_coordinating();
-        let ids: Vec<BroadcastId> = self.broadcasts.keys().copied().collect();
+        let ids: Vec<BroadcastId> = self.broadcasts.keys().collect();
         for id in ids {
             let Some(broadcast) = self.broadcasts.get_mut(&id) else { continue };
             if broadcast.whole.is_some() && !broadcast.flooded && now.since(broadcast.started) >= WHOLE_PATIENCE {

@@ -86,7 +86,7 @@ impl Node {
     }
 
     fn place_in_swarms(&mut self) {
-        let ids: Vec<BroadcastId> = self.broadcasts.keys().copied().collect();
+        let ids: Vec<BroadcastId> = self.broadcasts.keys().collect();
         let now = self.now;
         for id in ids {
             self.place_in_swarm(id);

@@ -101,7 +101,7 @@ impl Node {
 
     /// The link to a member that is up.
     pub(super) fn link_to(&self, node: NodeId) -> Option<LinkId> {
-        self.links.iter().find(|(_, link)| link.member() == Some(node)).map(|(&id, _)| id)
+        self.links.iter().find(|(_, link)| link.member() == Some(node)).map(|(id, _)| id)
     }
 
     /// Whether a link to a member is up or being made.
@@ -111,7 +111,7 @@ impl Node {
 
     /// Links to members that are up.
     pub(super) fn member_links(&self) -> Vec<LinkId> {
-        self.links.iter().filter(|(_, link)| link.member().is_some()).map(|(&id, _)| id).collect()
+        self.links.iter().filter(|(_, link)| link.member().is_some()).map(|(id, _)| id).collect()
     }
 
     pub(super) fn member_at(&self, link: LinkId) -> Option<NodeId> {
@@ -128,7 +128,7 @@ impl Node {
     /// here, what their strategies want to be told first: whoever knows of them too answers with what it has.
     pub(super) fn dial_member(&mut self, node: NodeId, addresses: Vec<SocketAddr>, cluster: Option<ClusterId>) {
         let (mut greeting, mut greeted) = (Vec::new(), Vec::new());
-        for (&id, broadcast) in self.broadcasts.iter().filter(|(_, broadcast)| broadcast.is_announced()) {
+        for (id, broadcast) in self.broadcasts.iter().filter(|(_, broadcast)| broadcast.is_announced()) {
             greeted.push(id);
             greeting.push(broadcast.announce_frame());
             greeting.extend(cluster.and_then(|cluster| broadcast.strategy_greeting(cluster)));
@@ -206,8 +206,8 @@ impl Node {
         if self.banned.contains(&node) {
             return Some(CloseReason::Violation("was dropped before, for breaking the protocol".into()));
         }
-        let other = self.links.iter().find(|&(&id, state)| id != link && state.member() == Some(node));
-        let Some((&other, state)) = other else {
+        let other = self.links.iter().find(|&(id, state)| id != link && state.member() == Some(node));
+        let Some((other, state)) = other else {
             let up = self.links.values().filter(|state| state.member().is_some()).count();
             return (up >= LINKS_MAX).then_some(CloseReason::Full);
         };
@@ -263,7 +263,7 @@ impl Node {
     fn forget_link(&mut self, link: LinkId) {
         self.uploads.remove_link(link);
         let now = self.now;
-        let ids: Vec<BroadcastId> = self.broadcasts.keys().copied().collect();
+        let ids: Vec<BroadcastId> = self.broadcasts.keys().collect();
         for id in ids {
             self.with_broadcast(id, |broadcast| broadcast.handle_peer_down(now, link));
         }
@@ -291,7 +291,7 @@ impl Node {
     /// Asks for signs of life, and gives up whom nothing is heard of.
     pub(super) fn look_after_links(&mut self) {
         let now = self.now;
-        let ids: Vec<LinkId> = self.links.keys().copied().collect();
+        let ids: Vec<LinkId> = self.links.keys().collect();
         for id in ids {
             let Some(link) = self.links.get(&id) else { continue };
             let silence = now.since(link.heard_at);

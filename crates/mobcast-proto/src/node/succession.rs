@@ -361,7 +361,7 @@ impl Node {
         for (from, report) in regency.held {
             self.handle_report(from, report);
         }
-        let ids: Vec<_> = self.broadcasts.keys().copied().collect();
+        let ids: Vec<_> = self.broadcasts.keys().collect();
         ids.into_iter().for_each(|id| self.release_if_over(id));
     }
 

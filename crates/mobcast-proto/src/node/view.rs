@@ -29,7 +29,7 @@ pub struct LinkView {
 impl Node {
     /// All links, whether up or being made.
     pub fn link_views(&self) -> BTreeMap<LinkId, LinkView> {
-        let view = |(&id, link): (&LinkId, &super::links::Link)| {
+        let view = |(id, link): (LinkId, &super::links::Link)| {
             let waiting_bytes = self.uploads.waiting_bytes(id);
             (id, LinkView { rtt_min: link.rtt_min(), waiting_bytes, ..LinkView::default() })
         };

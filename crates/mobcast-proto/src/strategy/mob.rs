@@ -19,6 +19,7 @@ use crate::content::slots::{SlotSet, slot_of};
 use crate::fetch::open::OpenPiece;
 use crate::fetch::swarm::Swarm;
 use crate::random::mix2;
+use crate::sorted_map::SortedMap;
 use crate::strategy::message::StrategyMessage;
 use crate::strategy::theft::Theft;
 use crate::strategy::{Strategy, StrategyEvent, StrategyKind};
@@ -79,9 +80,9 @@ pub struct Mob {
     /// Until when a newcomer leaves its share alone, and the local peers that have said what they are importing of it.
     newcomer: Option<(Time, BTreeSet<LinkId>)>,
     /// What peers in other clusters want to hear of.
-    interests: BTreeMap<LinkId, Interest>,
+    interests: SortedMap<LinkId, Interest>,
     /// What local peers have left of their shares.
-    backlogs: BTreeMap<LinkId, (u32, u64)>,
+    backlogs: SortedMap<LinkId, (u32, u64)>,
     /// The part of the object that the root wants this node to fetch from it.
     root_share: Option<OwnRootShare>,
     /// What the root was told that other clusters want from this node.
@@ -91,9 +92,9 @@ pub struct Mob {
     choking: Choking,
     /// Peers that have left requests unanswered for long, or rejected many, and when they are tried again. Until they send something, nobody counts on
     /// what they have.
-    mute: BTreeMap<LinkId, Time>,
+    mute: SortedMap<LinkId, Time>,
     /// Requests that peers have rejected since they sent something last.
-    rejections: BTreeMap<LinkId, u32>,
+    rejections: SortedMap<LinkId, u32>,
     theft: Theft,
     /// When it took over pieces last that are not in its slots.
     stole_at: Time,
@@ -358,7 +359,7 @@ impl Mob {
     }
 
     fn peer_is_interested(&mut self, swarm: &mut Swarm, peer: LinkId, slots: &SlotSet, pieces: &[Run]) {
-        let interest = self.interests.entry(peer).or_default();
+        let interest = self.interests.get_or_default(peer);
         let before = std::mem::replace(&mut interest.slots, slots.clone());
         let mut news: Vec<PieceIndex> = Vec::new();
         for piece in pieces.iter().flat_map(|run| run.pieces()) {
@@ -440,7 +441,7 @@ impl Mob {
 
     /// Whether a local peer has a piece and sends what it has.
     fn is_at_hand(&self, swarm: &Swarm, piece: PieceIndex) -> bool {
-        let mute = |link: &&LinkId| swarm.peer(**link).is_some_and(|p| p.local && p.have.contains(piece));
+        let mute = |link: &LinkId| swarm.peer(*link).is_some_and(|p| p.local && p.have.contains(piece));
         usize::from(swarm.local_copies(piece)) > self.mute.keys().filter(mute).count()
     }
 

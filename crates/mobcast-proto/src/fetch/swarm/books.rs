@@ -255,7 +255,7 @@ impl Swarm {
         }
         self.flush_at = None;
         let (now, id, batches, audience) = (self.now, self.id, self.batches, self.audience());
-        for (&link, peer) in &mut self.peers {
+        for (link, peer) in self.peers.iter_mut() {
             if !peer.has_news(batches) {
                 continue;
             }
@@ -301,8 +301,8 @@ impl Swarm {
             assert!(self.open_set.contains(piece) != (open.parts.is_empty() && !open.is_complete()), "{piece} is idle");
             assert!(open.parts.iter().all(|part| self.peers.contains_key(&part.peer)), "{piece} is asked of nobody");
         }
-        for (link, peer) in &self.peers {
-            let parts = || self.open.values().flat_map(|open| &open.parts).filter(|part| part.peer == *link);
+        for (link, peer) in self.peers.iter() {
+            let parts = || self.open.values().flat_map(|open| &open.parts).filter(|part| part.peer == link);
             let outstanding: u64 = parts().map(|part| u64::from(part.rest.len())).sum();
             assert_eq!(outstanding, peer.window.outstanding(), "what is asked of {link} is counted wrongly");
             assert_eq!(parts().count() as u32, peer.window.requests(), "requests at {link} are counted wrongly");

@@ -74,7 +74,7 @@ impl Mob {
         // With work of its own left, it takes some only from a slow member. Who has not begun to import is no slow one yet.
         let nothing_left = self.todo.is_empty();
         let busy = self.backlogs.iter().filter(|(_, (left, rate))| *left > 0 && (nothing_left || *rate > 0));
-        let victim = busy.map(|(&link, &(left, rate))| (time_left(left, rate), link)).max();
+        let victim = busy.map(|(link, &(left, rate))| (time_left(left, rate), link)).max();
         let Some((theirs, victim)) = victim else { return };
         let ours = time_left(self.todo.count(), Mob::import_rate(swarm));
         if !nothing_left && theirs < (ours.times(MUCH_SLOWER) + LONG) {
