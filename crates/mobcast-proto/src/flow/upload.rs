@@ -2,8 +2,9 @@
 //! and many wait for it (design, `mob` rule 7); inside the cluster the most deprived peer is served first (Massoulié
 //! et al., INFOCOM 2007, which is optimal for node-capacitated complete graphs).
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
+use crate::sorted_map::SortedMap;
 use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, ByteRange, LinkId, PieceIndex};
 
@@ -47,11 +48,24 @@ struct Queue {
     /// To which rate a strategy limits what it is sent, bytes per second, and until when it has had its due.
     rate_bytes_per_s: Option<u64>,
     due_at: Time,
+    /// Its place among the links that are open, if it is one of them.
+    turn: Option<Turn>,
 }
 
-/// Parts of a piece that the driver holds for a link.
+/// A link that something waits for and that may take more: whose comes first is served first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Turn {
+    local: bool,
+    in_driver: usize,
+    has: (u32, u64),
+    link: LinkId,
+    due_at: Time,
+}
+
+/// Parts of a piece that the driver holds for a local link.
 #[derive(Clone)]
 struct Sending {
+    piece: Piece,
     link: LinkId,
     parts: usize,
     /// When it was given the last one.
@@ -71,16 +85,21 @@ impl Queue {
     fn is_open(&self) -> bool {
         !self.waiting.is_empty() && self.in_driver.len() < PER_LINK
     }
+
+    fn next_turn(&self, link: LinkId) -> Option<Turn> {
+        let (local, in_driver, has, due_at) = (!self.wan, self.in_driver.len(), self.has(), self.due_at);
+        self.is_open().then_some(Turn { local, in_driver, has, link, due_at })
+    }
 }
 
 /// Requests of all links that wait for being served.
 #[derive(Clone, Default)]
 pub struct Uploads {
-    queues: BTreeMap<LinkId, Queue>,
-    /// Links that something waits for and that may take more: those to look at, of many.
-    open: BTreeSet<LinkId>,
-    /// To which local links the driver is sending each piece.
-    sending: BTreeMap<Piece, Vec<Sending>>,
+    queues: SortedMap<LinkId, Queue>,
+    /// Links that are open, in the order of serving: those to look at, of many.
+    turns: Vec<Turn>,
+    /// What the driver is sending to local links, by piece and link.
+    sending: Vec<Sending>,
 }
 
 impl Uploads {
@@ -93,7 +112,7 @@ impl Uploads {
     /// A link is gone, with everything that it waited for.
     pub fn remove_link(&mut self, link: LinkId) {
         let Some(queue) = self.queues.remove(&link) else { return };
-        self.open.remove(&link);
+        self.turns.retain(|turn| turn.link != link);
         queue.in_driver.into_iter().for_each(|piece| self.left_driver(piece, link));
     }
 
@@ -128,7 +147,8 @@ impl Uploads {
         for queue in self.queues.values_mut() {
             queue.waiting.retain(|upload| upload.broadcast != broadcast);
         }
-        self.open.retain(|link| self.queues[link].is_open());
+        let links: Vec<LinkId> = self.turns.iter().map(|turn| turn.link).collect();
+        links.into_iter().for_each(|link| self.review(link));
     }
 
     /// Limits what a link is sent to a rate in bytes per second, or takes the limit back (shaping at the sender, as in
@@ -137,12 +157,13 @@ impl Uploads {
         if let Some(queue) = self.queues.get_mut(&link) {
             queue.rate_bytes_per_s = rate_bytes_per_s.map(|rate| rate.max(1));
             queue.due_at = Time::ZERO;
+            self.review(link);
         }
     }
 
     /// When, after `now`, a link may be sent more that has had its due.
     pub fn timeout(&self, now: Time) -> Option<Time> {
-        self.open.iter().map(|link| self.queues[link].due_at).filter(|&at| at > now).min()
+        self.turns.iter().map(|turn| turn.due_at).filter(|&at| at > now).min()
     }
 
     /// The driver has sent (or dropped) one part of a piece that it was given for `link`.
@@ -155,14 +176,8 @@ impl Uploads {
 
     /// The next part for the driver to send, if any link may take one.
     pub fn poll(&mut self, now: Time) -> Option<(LinkId, Upload)> {
-        let key = |&link: &LinkId| {
-            let queue = &self.queues[&link];
-            ((!queue.wan, queue.in_driver.len(), queue.has(), link), link)
-        };
-        let due = |link: &&LinkId| self.queues[*link].due_at <= now;
-        let mut turns: Vec<_> = self.open.iter().filter(due).map(key).collect();
-        turns.sort_unstable();
-        let (link, next) = turns.into_iter().find_map(|(_, link)| Some((link, self.next_of(now, link)?)))?;
+        let due = self.turns.iter().filter(|turn| turn.due_at <= now);
+        let (link, next) = due.map(|turn| turn.link).find_map(|link| Some((link, self.next_of(now, link)?)))?;
         let queue = self.queues.get_mut(&link).expect("chosen among the queues");
         let upload = queue.waiting.remove(next)?;
         let piece = (upload.broadcast, upload.piece);
@@ -174,10 +189,9 @@ impl Uploads {
                 + Duration(u64::try_from(takes).unwrap_or(u64::MAX / 2));
         }
         if !queue.wan {
-            let sending = self.sending.entry(piece).or_default();
-            match sending.iter_mut().find(|sending| sending.link == link) {
-                Some(sending) => (sending.parts, sending.since) = (sending.parts + 1, now),
-                None => sending.push(Sending { link, parts: 1, since: now }),
+            match self.find_sending(piece, link) {
+                Ok(at) => (self.sending[at].parts, self.sending[at].since) = (self.sending[at].parts + 1, now),
+                Err(at) => self.sending.insert(at, Sending { piece, link, parts: 1, since: now }),
             }
         }
         self.review(link);
@@ -188,44 +202,62 @@ impl Uploads {
     fn next_of(&self, now: Time, link: LinkId) -> Option<usize> {
         let queue = &self.queues[&link];
         let sent_to = |upload: &Upload| {
-            let sending = self.sending.get(&(upload.broadcast, upload.piece)).map_or(&[][..], Vec::as_slice);
-            sending.iter().filter(|other| other.link != link && now.since(other.since) < SAME_FOR).count()
+            let piece = (upload.broadcast, upload.piece);
+            let first = self.sending.partition_point(|sending| sending.piece < piece);
+            let sending = self.sending[first..].iter().take_while(|sending| sending.piece == piece);
+            sending.filter(|other| other.link != link && now.since(other.since) < SAME_FOR).count()
         };
         let mut looked_at = queue.waiting.iter().take(LOOKED_AT);
         looked_at.position(|upload| queue.wan || sent_to(upload) < SAME_AT_ONCE)
     }
 
     fn left_driver(&mut self, piece: Piece, link: LinkId) {
-        let Some(sending) = self.sending.get_mut(&piece) else { return };
-        sending.iter_mut().filter(|sending| sending.link == link).for_each(|sending| sending.parts -= 1);
-        sending.retain(|sending| sending.parts > 0);
-        if sending.is_empty() {
-            self.sending.remove(&piece);
+        let Ok(at) = self.find_sending(piece, link) else { return };
+        self.sending[at].parts -= 1;
+        if self.sending[at].parts == 0 {
+            self.sending.remove(at);
         }
+    }
+
+    fn find_sending(&self, piece: Piece, link: LinkId) -> Result<usize, usize> {
+        self.sending.binary_search_by_key(&(piece, link), |sending| (sending.piece, sending.link))
     }
 
     /// # Panics
     /// If the books do not add up: that is a bug.
     pub(crate) fn check_invariants(&self) {
-        for (link, queue) in &self.queues {
-            assert_eq!(self.open.contains(link), queue.is_open(), "{link} is looked at for nothing, or not at all");
+        for (link, queue) in self.queues.iter() {
+            assert_eq!(queue.turn, queue.next_turn(link), "{link} is looked at for nothing, or not at all");
         }
+        let turns = self.queues.values().filter_map(|queue| queue.turn);
+        assert!(self.turns.is_sorted() && self.turns.len() == turns.count(), "the order of serving is wrong");
         let held = self.queues.values().filter(|queue| !queue.wan).map(|queue| queue.in_driver.len()).sum::<usize>();
-        let sending = self.sending.values().flatten().map(|sending| sending.parts).sum::<usize>();
+        let sending = self.sending.iter().map(|sending| sending.parts).sum::<usize>();
         assert_eq!(held, sending, "parts in the driver are counted wrongly");
     }
 
+    /// Something has changed for a link: it gets its place in the order of serving.
     fn review(&mut self, link: LinkId) {
-        if self.queues.get(&link).is_some_and(Queue::is_open) {
-            self.open.insert(link);
-        } else {
-            self.open.remove(&link);
+        let Some(queue) = self.queues.get_mut(&link) else { return };
+        let turn = queue.next_turn(link);
+        let before = std::mem::replace(&mut queue.turn, turn);
+        if turn == before {
+            return;
+        }
+        if let Some(at) = before.and_then(|before| self.turns.binary_search(&before).ok()) {
+            self.turns.remove(at);
+        }
+        if let Some(turn) = turn {
+            let at = self.turns.partition_point(|other| *other < turn);
+            self.turns.insert(at, turn);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -333,12 +365,12 @@ mod tests {
         let busy = |link: LinkId, piece: PieceIndex| {
             let others = uploads.queues.iter().filter(|(other, queue)| {
                 let holds = queue.in_driver.iter().any(|&(_, p)| p == piece);
-                **other != link && !queue.wan && holds && now.since(given[&(**other, piece)]) < SAME_FOR
+                *other != link && !queue.wan && holds && now.since(given[&(*other, piece)]) < SAME_FOR
             });
             others.count() >= SAME_AT_ONCE
         };
         let next =
-            uploads.queues.iter().filter(|(_, queue)| queue.in_driver.len() < PER_LINK).filter_map(|(&link, queue)| {
+            uploads.queues.iter().filter(|(_, queue)| queue.in_driver.len() < PER_LINK).filter_map(|(link, queue)| {
                 let free = |upload: &&Upload| queue.wan || !busy(link, upload.piece);
                 let piece = queue.waiting.iter().take(LOOKED_AT).find(free)?.piece;
                 Some((!queue.wan, queue.in_driver.len(), queue.has(), link, piece))
