@@ -9,6 +9,7 @@ use crate::limits::{
     TREE_CHILDREN_MAX,
 };
 use crate::random::Random;
+use crate::sorted_map::SortedMap;
 use crate::units::{ClusterId, NodeId};
 
 /// Children of the coordinator that may belong to its own cluster; the rest is for the leaders of others.
@@ -32,6 +33,25 @@ struct Vertex {
     /// Peers that this node dials, and those that dial it.
     told: BTreeSet<NodeId>,
     accepted: BTreeSet<NodeId>,
+    /// How many of both are in each cluster.
+    peers_in: SortedMap<ClusterId, usize>,
+}
+
+impl Vertex {
+    fn degree(&self, local: bool) -> usize {
+        let inside = self.links_to(self.cluster);
+        if local { inside } else { self.told.len() + self.accepted.len() - inside }
+    }
+
+    fn links_to(&self, cluster: ClusterId) -> usize {
+        self.peers_in.get(&cluster).copied().unwrap_or(0)
+    }
+
+    fn forget(&mut self, peer: NodeId, cluster: ClusterId) {
+        if self.told.remove(&peer) || self.accepted.remove(&peer) {
+            *self.peers_in.get_or_default(cluster) -= 1;
+        }
+    }
 }
 
 /// The links of a group.
@@ -98,11 +118,8 @@ impl Graph {
         for child in vertex.children {
             self.vertex_mut(child).parent = None;
         }
-        for &peer in &vertex.told {
-            self.vertex_mut(peer).accepted.remove(&node);
-        }
-        for &peer in &vertex.accepted {
-            self.vertex_mut(peer).told.remove(&node);
+        for &peer in vertex.told.iter().chain(&vertex.accepted) {
+            self.vertex_mut(peer).forget(node, vertex.cluster);
         }
         vertex.told.into_iter().chain(vertex.accepted).collect()
     }
@@ -271,8 +288,7 @@ impl Graph {
     /// Two peers are none any more; returns which of them was told to dial the other.
     fn part(&mut self, a: NodeId, b: NodeId) -> NodeId {
         let (from, to) = if self.vertices[&a].told.contains(&b) { (a, b) } else { (b, a) };
-        self.vertex_mut(from).told.remove(&to);
-        self.vertex_mut(to).accepted.remove(&from);
+        self.unlink(from, to);
         from
     }
 
@@ -374,9 +390,9 @@ impl Graph {
 
     /// Takes back that `node` dials `peer`, which it has done in vain; false if it was not told to.
     pub fn disconnect(&mut self, node: NodeId, peer: NodeId) -> bool {
-        let told = self.vertices.get_mut(&node).is_some_and(|v| v.told.remove(&peer));
-        if told && let Some(vertex) = self.vertices.get_mut(&peer) {
-            vertex.accepted.remove(&node);
+        let told = self.vertices.get(&node).is_some_and(|vertex| vertex.told.contains(&peer));
+        if told {
+            self.unlink(node, peer);
             self.in_vain.insert((node, peer));
         }
         told
@@ -408,15 +424,9 @@ impl Graph {
         let turn = |i: usize| members[(start + i) % members.len()];
         let offset = (0..members.len().min(CHOICE))
             .filter(|&i| self.can_link(node, turn(i), GLOBAL_PEERS_MAX))
-            .min_by_key(|&i| (self.links_to(turn(i), own), i))?;
+            .min_by_key(|&i| (self.vertices[&turn(i)].links_to(own), i))?;
         self.cursors.insert((own, other), start + offset + 1);
         Some(turn(offset))
-    }
-
-    /// Links of `node` to members of a cluster.
-    fn links_to(&self, node: NodeId, cluster: ClusterId) -> usize {
-        let vertex = &self.vertices[&node];
-        vertex.told.iter().chain(&vertex.accepted).filter(|peer| self.vertices[peer].cluster == cluster).count()
     }
 
     fn can_link(&self, node: NodeId, peer: NodeId, degree_max: usize) -> bool {
@@ -429,8 +439,8 @@ impl Graph {
             && !self.in_vain.contains(&(node, peer))
             && !from.told.contains(&peer)
             && !from.accepted.contains(&peer)
-            && self.degree(peer, local) < degree_max
-            && self.degree(node, local) < degree_max
+            && to.degree(local) < degree_max
+            && from.degree(local) < degree_max
     }
 
     /// `node` dials `peer`, unless one of them dials the other already.
@@ -442,8 +452,19 @@ impl Graph {
     }
 
     fn link(&mut self, node: NodeId, peer: NodeId) {
-        self.vertex_mut(node).told.insert(peer);
-        self.vertex_mut(peer).accepted.insert(node);
+        let (own, other) = (self.vertices[&node].cluster, self.vertices[&peer].cluster);
+        let vertex = self.vertex_mut(node);
+        vertex.told.insert(peer);
+        *vertex.peers_in.get_or_default(other) += 1;
+        let vertex = self.vertex_mut(peer);
+        vertex.accepted.insert(node);
+        *vertex.peers_in.get_or_default(own) += 1;
+    }
+
+    fn unlink(&mut self, node: NodeId, peer: NodeId) {
+        let (own, other) = (self.vertices[&node].cluster, self.vertices[&peer].cluster);
+        self.vertex_mut(node).forget(peer, other);
+        self.vertex_mut(peer).forget(node, own);
     }
 
     fn told(&self, node: NodeId, local: bool) -> Vec<NodeId> {
@@ -452,9 +473,7 @@ impl Graph {
     }
 
     fn degree(&self, node: NodeId, local: bool) -> usize {
-        let vertex = &self.vertices[&node];
-        let all = vertex.told.iter().chain(&vertex.accepted);
-        all.filter(|peer| (self.vertices[peer].cluster == vertex.cluster) == local).count()
+        self.vertices[&node].degree(local)
     }
 
     fn vertex_mut(&mut self, node: NodeId) -> &mut Vertex {
