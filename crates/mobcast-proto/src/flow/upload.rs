@@ -48,7 +48,7 @@ struct Queue {
     /// To which rate a strategy limits what it is sent, bytes per second, and until when it has had its due.
     rate_bytes_per_s: Option<u64>,
     due_at: Time,
-    /// Its place among the links that are open, if it is one of them.
+    /// Its place in the order of serving, if it is open and not barred.
     turn: Option<Turn>,
 }
 
@@ -96,8 +96,10 @@ impl Queue {
 #[derive(Clone, Default)]
 pub struct Uploads {
     queues: SortedMap<LinkId, Queue>,
-    /// Links that are open, in the order of serving: those to look at, of many.
+    /// Links that are open and not barred, in the order of serving: those to look at, of many.
     turns: Vec<Turn>,
+    /// Links that are open, but ask for nothing that is not being sent to enough others: until one of these has it, or this time.
+    barred: SortedMap<LinkId, Time>,
     /// What the driver is sending to local links, by piece and link.
     sending: Vec<Sending>,
 }
@@ -113,6 +115,7 @@ impl Uploads {
     pub fn remove_link(&mut self, link: LinkId) {
         let Some(queue) = self.queues.remove(&link) else { return };
         self.turns.retain(|turn| turn.link != link);
+        self.barred.remove(&link);
         queue.in_driver.into_iter().for_each(|piece| self.left_driver(piece, link));
     }
 
@@ -147,7 +150,7 @@ impl Uploads {
         for queue in self.queues.values_mut() {
             queue.waiting.retain(|upload| upload.broadcast != broadcast);
         }
-        let links: Vec<LinkId> = self.turns.iter().map(|turn| turn.link).collect();
+        let links: Vec<LinkId> = self.queues.keys().collect();
         links.into_iter().for_each(|link| self.review(link));
     }
 
@@ -176,8 +179,7 @@ impl Uploads {
 
     /// The next part for the driver to send, if any link may take one.
     pub fn poll(&mut self, now: Time) -> Option<(LinkId, Upload)> {
-        let due = self.turns.iter().filter(|turn| turn.due_at <= now);
-        let (link, next) = due.map(|turn| turn.link).find_map(|link| Some((link, self.next_of(now, link)?)))?;
+        let (link, next) = self.next(now)?;
         let queue = self.queues.get_mut(&link).expect("chosen among the queues");
         let upload = queue.waiting.remove(next)?;
         let piece = (upload.broadcast, upload.piece);
@@ -198,17 +200,59 @@ impl Uploads {
         Some((link, upload))
     }
 
-    /// The first of a link's requests whose piece is not being sent to enough others.
-    fn next_of(&self, now: Time, link: LinkId) -> Option<usize> {
+    /// The link whose turn it is, and the first of its requests that may be served.
+    fn next(&mut self, now: Time) -> Option<(LinkId, usize)> {
+        if self.barred.values().any(|&until| until <= now) {
+            let over: Vec<LinkId> =
+                self.barred.iter().filter(|&(_, &until)| until <= now).map(|(link, _)| link).collect();
+            over.into_iter().for_each(|link| self.review(link));
+        }
+        let mut at = 0;
+        while let Some(&Turn { link, due_at, .. }) = self.turns.get(at) {
+            if due_at > now {
+                at += 1;
+                continue;
+            }
+            match self.next_of(now, link) {
+                Ok(next) => return Some((link, next)),
+                Err(until) => self.bar(link, until),
+            }
+        }
+        None
+    }
+
+    /// The first of a link's requests whose piece is not being sent to enough others; if there is none, until when at least.
+    fn next_of(&self, now: Time, link: LinkId) -> Result<usize, Time> {
         let queue = &self.queues[&link];
-        let sent_to = |upload: &Upload| {
+        let mut until = Time(u64::MAX);
+        for (at, upload) in queue.waiting.iter().take(LOOKED_AT).enumerate() {
             let piece = (upload.broadcast, upload.piece);
             let first = self.sending.partition_point(|sending| sending.piece < piece);
             let sending = self.sending[first..].iter().take_while(|sending| sending.piece == piece);
-            sending.filter(|other| other.link != link && now.since(other.since) < SAME_FOR).count()
+            let others = sending.filter(|other| other.link != link && now.since(other.since) < SAME_FOR);
+            let ends = others.map(|other| other.since + SAME_FOR);
+            let (others, end) = ends.fold((0, until), |(others, end), at| (others + 1, end.min(at)));
+            if queue.wan || others < SAME_AT_ONCE {
+                return Ok(at);
+            }
+            until = end;
+        }
+        Err(until)
+    }
+
+    fn bar(&mut self, link: LinkId, until: Time) {
+        self.set_turn(link, None);
+        self.barred.insert(link, until);
+    }
+
+    /// A piece is being sent to one link less: who waits for that may have it.
+    fn unbar(&mut self, piece: Piece) {
+        let waits = |link: &LinkId| {
+            let mut looked_at = self.queues[link].waiting.iter().take(LOOKED_AT);
+            looked_at.any(|upload| (upload.broadcast, upload.piece) == piece)
         };
-        let mut looked_at = queue.waiting.iter().take(LOOKED_AT);
-        looked_at.position(|upload| queue.wan || sent_to(upload) < SAME_AT_ONCE)
+        let links: Vec<LinkId> = self.barred.keys().filter(waits).collect();
+        links.into_iter().for_each(|link| self.review(link));
     }
 
     fn left_driver(&mut self, piece: Piece, link: LinkId) {
@@ -216,6 +260,7 @@ impl Uploads {
         self.sending[at].parts -= 1;
         if self.sending[at].parts == 0 {
             self.sending.remove(at);
+            self.unbar(piece);
         }
     }
 
@@ -227,8 +272,10 @@ impl Uploads {
     /// If the books do not add up: that is a bug.
     pub(crate) fn check_invariants(&self) {
         for (link, queue) in self.queues.iter() {
-            assert_eq!(queue.turn, queue.next_turn(link), "{link} is looked at for nothing, or not at all");
+            let turn = queue.next_turn(link).filter(|_| !self.barred.contains_key(&link));
+            assert_eq!(queue.turn, turn, "{link} is looked at for nothing, or not at all");
         }
+        assert!(self.barred.keys().all(|link| self.queues[&link].is_open()), "a link is barred and asks for nothing");
         let turns = self.queues.values().filter_map(|queue| queue.turn);
         assert!(self.turns.is_sorted() && self.turns.len() == turns.count(), "the order of serving is wrong");
         let held = self.queues.values().filter(|queue| !queue.wan).map(|queue| queue.in_driver.len()).sum::<usize>();
@@ -238,8 +285,13 @@ impl Uploads {
 
     /// Something has changed for a link: it gets its place in the order of serving.
     fn review(&mut self, link: LinkId) {
+        let turn = self.queues.get(&link).and_then(|queue| queue.next_turn(link));
+        self.barred.remove(&link);
+        self.set_turn(link, turn);
+    }
+
+    fn set_turn(&mut self, link: LinkId, turn: Option<Turn>) {
         let Some(queue) = self.queues.get_mut(&link) else { return };
-        let turn = queue.next_turn(link);
         let before = std::mem::replace(&mut queue.turn, turn);
         if turn == before {
             return;

@@ -54,7 +54,12 @@ impl Mob {
 
     /// Asks a peer for pieces until its window is full.
     pub(super) fn fill(&mut self, swarm: &mut Swarm, link: LinkId) {
-        let local = swarm.peer(link).is_some_and(|p| p.local);
+        let Some(peer) = swarm.peer(link) else { return };
+        let local = peer.local;
+        let served = peer.window.outstanding() == 0 && self.resting.is_waited_for(link);
+        if !swarm.has_room(link) && !served {
+            return;
+        }
         if !local && (self.is_spared(swarm, link) || self.rests(swarm, link)) {
             return;
         }
@@ -79,7 +84,8 @@ impl Mob {
 
     /// Whether a link to another cluster is left to others for a while. Not while all the others are idle: what is left may be had there alone.
     fn rests(&mut self, swarm: &Swarm, link: LinkId) -> bool {
-        if let Some(window) = swarm.peer(link).map(|peer| &peer.window).filter(|window| window.outstanding() == 0) {
+        let window = swarm.peer(link).map(|peer| &peer.window).filter(|window| window.outstanding() == 0);
+        if let Some(window) = window.filter(|_| self.resting.is_waited_for(link)) {
             let rate = window.rate_bytes_per_s();
             self.resting.served(link, swarm.now(), rate, Mob::import_rate(swarm) - rate);
         }

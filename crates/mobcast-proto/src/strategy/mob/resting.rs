@@ -2,8 +2,7 @@
 //! too, is stuck behind the others': connections with a packet or two each lose so many that some are silent for longer than a
 //! lost peer. Whoever has waited long for what it asked for, and gets far more from elsewhere, rests.
 
-use std::collections::BTreeMap;
-
+use crate::sorted_map::SortedMap;
 use crate::time::{Duration, Time};
 use crate::units::LinkId;
 
@@ -18,7 +17,7 @@ const REST_MAX: Duration = Duration::from_secs(10);
 /// What a node knows of each of its links to other clusters.
 #[derive(Debug, Default)]
 pub(super) struct Resting {
-    links: BTreeMap<LinkId, State>,
+    links: SortedMap<LinkId, State>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +30,11 @@ impl Resting {
     /// A link was asked for a piece.
     pub(super) fn asked(&mut self, link: LinkId, now: Time) {
         self.links.insert(link, State::AskedAt(now));
+    }
+
+    /// Whether a link was asked, and is not known to have brought everything.
+    pub(super) fn is_waited_for(&self, link: LinkId) -> bool {
+        matches!(self.links.get(&link), Some(State::AskedAt(_)))
     }
 
     /// A link that was asked has brought everything, at the latest now: it may have to rest. It brings `rate` bytes per second, and all
