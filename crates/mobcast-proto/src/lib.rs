@@ -13,7 +13,7 @@
 //! | [`node`] | dispatches inputs to all of these |
 //! | [`io`] | what the core asks its driver to do |
 //! | [`limits`] | how much of anything there may be |
-//! | [`units`], [`time`], [`random`] | the types everything else is written in |
+//! | [`units`], [`time`], [`random`], [`sorted_map`] | the types everything else is written in |
 
 #![forbid(unsafe_code)]
 
@@ -26,7 +26,7 @@ pub mod io;
 pub mod limits;
 pub mod node;
 pub mod random;
-mod sorted_map;
+pub mod sorted_map;
 pub mod strategy;
 pub mod time;
 pub mod units;

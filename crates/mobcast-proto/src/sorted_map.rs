@@ -6,7 +6,7 @@ use std::ops::Index;
 
 /// Values by key, ascending.
 #[derive(Clone, Debug)]
-pub(crate) struct SortedMap<K, V> {
+pub struct SortedMap<K, V> {
     keys: Vec<K>,
     values: Vec<V>,
 }
@@ -18,24 +18,33 @@ impl<K, V> Default for SortedMap<K, V> {
 }
 
 impl<K: Copy + Ord, V> SortedMap<K, V> {
-    pub(crate) fn len(&self) -> usize {
+    /// Entries.
+    pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    pub(crate) fn contains_key(&self, key: &K) -> bool {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Whether there is a value of a key.
+    pub fn contains_key(&self, key: &K) -> bool {
         self.find(key).is_ok()
     }
 
-    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+    /// The value of a key.
+    pub fn get(&self, key: &K) -> Option<&V> {
         self.find(key).ok().map(|at| &self.values[at])
     }
 
-    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+    /// The value of a key, to be changed.
+    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.find(key).ok().map(|at| &mut self.values[at])
     }
 
     /// The value of a key, put there first if there is none.
-    pub(crate) fn get_or_default(&mut self, key: K) -> &mut V
+    pub fn get_or_default(&mut self, key: K) -> &mut V
     where
         V: Default,
     {
@@ -48,7 +57,7 @@ impl<K: Copy + Ord, V> SortedMap<K, V> {
     }
 
     /// Puts a value there; returns the one that was.
-    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
+    pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         match self.find(&key) {
             Ok(at) => Some(std::mem::replace(&mut self.values[at], value)),
             Err(at) => {
@@ -59,34 +68,41 @@ impl<K: Copy + Ord, V> SortedMap<K, V> {
         }
     }
 
-    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
+    /// Takes a value out.
+    pub fn remove(&mut self, key: &K) -> Option<V> {
         let at = self.find(key).ok()?;
         self.keys.remove(at);
         Some(self.values.remove(at))
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// Takes all out.
+    pub fn clear(&mut self) {
         self.keys.clear();
         self.values.clear();
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (K, &V)> {
+    /// Keys and values, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = (K, &V)> {
         self.keys.iter().copied().zip(&self.values)
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (K, &mut V)> {
+    /// The same, the values to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (K, &mut V)> {
         self.keys.iter().copied().zip(&mut self.values)
     }
 
-    pub(crate) fn keys(&self) -> impl Iterator<Item = K> {
+    /// The keys, ascending.
+    pub fn keys(&self) -> impl Iterator<Item = K> {
         self.keys.iter().copied()
     }
 
-    pub(crate) fn values(&self) -> std::slice::Iter<'_, V> {
+    /// The values, by ascending key.
+    pub fn values(&self) -> std::slice::Iter<'_, V> {
         self.values.iter()
     }
 
-    pub(crate) fn values_mut(&mut self) -> std::slice::IterMut<'_, V> {
+    /// The same, to be changed.
+    pub fn values_mut(&mut self) -> std::slice::IterMut<'_, V> {
         self.values.iter_mut()
     }
 

@@ -58,12 +58,12 @@ impl Duration {
 
     /// Bytes that pass in this time at `rate` bytes per second.
     pub fn bytes_at(self, rate_bytes_per_s: u64) -> u64 {
-        (u128::from(self.0) * u128::from(rate_bytes_per_s) / 1_000_000_000) as u64
+        product_over(self.0, rate_bytes_per_s, 1_000_000_000) as u64
     }
 
     /// Time that `bytes` take at `rate` bytes per second (a rate of zero counts as one byte per second).
     pub fn for_bytes(bytes: u64, rate_bytes_per_s: u64) -> Duration {
-        let ns = u128::from(bytes) * 1_000_000_000 / u128::from(rate_bytes_per_s.max(1));
+        let ns = product_over(bytes, 1_000_000_000, rate_bytes_per_s.max(1));
         Duration(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
@@ -75,8 +75,14 @@ impl Duration {
 
 /// Bytes per second from `bytes` in `elapsed` (at least a nanosecond).
 pub fn rate_bytes_per_s(bytes: u64, elapsed: Duration) -> u64 {
-    let rate = u128::from(bytes) * 1_000_000_000 / u128::from(elapsed.0.max(1));
+    let rate = product_over(bytes, 1_000_000_000, elapsed.0.max(1));
     u64::try_from(rate).unwrap_or(u64::MAX)
+}
+
+/// `a` times `b` over `c`, where it is possible by a division of 64 bits: one of 128 takes many times as long.
+fn product_over(a: u64, b: u64, c: u64) -> u128 {
+    let wide = || u128::from(a) * u128::from(b) / u128::from(c);
+    a.checked_mul(b).map_or_else(wide, |product| u128::from(product / c))
 }
 
 impl Add<Duration> for Time {

@@ -15,6 +15,7 @@ use mobcast_proto::group::gauge::Measurement;
 use mobcast_proto::limits::CHUNK_BYTES_MAX;
 use mobcast_proto::node::Node;
 use mobcast_proto::random::mix2;
+use mobcast_proto::sorted_map::SortedMap;
 use mobcast_proto::strategy::Registry;
 use mobcast_proto::strategy::overlay::Overlays;
 use mobcast_proto::wire::Frame;
@@ -179,13 +180,13 @@ pub struct Machine {
     disk_free_at: Time,
     clock: Clock,
     key: PublicKey,
-    flows: BTreeMap<LinkId, FlowId>,
-    links: BTreeMap<FlowId, LinkId>,
+    flows: SortedMap<LinkId, FlowId>,
+    links: SortedMap<FlowId, LinkId>,
     /// Links that it is making, and still wants, with what it says first.
     dialling: BTreeMap<LinkId, Vec<Frame>>,
     /// Those of them whose other end has taken the dial already.
-    half_open: BTreeMap<FlowId, LinkId>,
-    in_driver: BTreeMap<LinkId, Vec<Sending>>,
+    half_open: SortedMap<FlowId, LinkId>,
+    in_driver: SortedMap<LinkId, Vec<Sending>>,
     /// Pieces that are really on its disk.
     stored: BTreeMap<BroadcastId, HaveSet>,
     /// What has come for it while it stands still.
@@ -359,7 +360,7 @@ impl World {
     /// many there were.
     pub fn cut_links(&mut self, a: NodeIndex, b: NodeIndex) -> usize {
         let now = self.network.now();
-        let flows: Vec<FlowId> = self.machines[a.0 as usize].links.keys().copied().collect();
+        let flows: Vec<FlowId> = self.machines[a.0 as usize].links.keys().collect();
         let broken: Vec<FlowId> = flows.into_iter().filter(|flow| self.network.ends(*flow) == (a, b)).collect();
         for &flow in &broken {
             self.network.close(flow);
@@ -467,7 +468,7 @@ impl World {
         let now = self.local(from);
         let machine = &mut self.machines[from.0 as usize];
         let Some(&link) = machine.links.get(&flow) else { return };
-        let parts = machine.in_driver.remove(&link).unwrap_or_default();
+        let parts = machine.in_driver.get_mut(&link).map(std::mem::take).unwrap_or_default();
         parts.iter().for_each(|_| machine.node.handle_sent(now, link));
         self.drain(from);
     }
@@ -477,7 +478,7 @@ impl World {
         let now = self.local(index);
         let machine = &mut self.machines[index.0 as usize];
         let Some(&flow) = machine.flows.get(&link) else { return };
-        let parts = machine.in_driver.entry(link).or_default();
+        let parts = machine.in_driver.get_or_default(link);
         let matches = |part: &mut Sending| (part.broadcast, part.piece) == (broadcast, piece);
         for part in parts.extract_if(.., matches).collect::<Vec<_>>() {
             for tag in part.tags {

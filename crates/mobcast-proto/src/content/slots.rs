@@ -7,6 +7,7 @@ use crate::units::{BroadcastId, PieceIndex};
 use crate::wire::codec::{DecodeError, Reader, Writer};
 
 const WORDS: usize = SLOTS / 64;
+const BYTES: usize = SLOTS / 8;
 
 /// A set of slots.
 #[derive(Clone, PartialEq, Eq)]
@@ -97,11 +98,12 @@ impl SlotSet {
             0 => w.u8(0),
             SLOTS => w.u8(1),
             _ => {
-                w.u8(2);
-                self.words.iter().for_each(|&word| {
-                    w.u64(word);
-                });
-                w
+                let mut bytes = [0; BYTES];
+                bytes
+                    .chunks_exact_mut(8)
+                    .zip(self.words.iter())
+                    .for_each(|(to, word)| to.copy_from_slice(&word.to_be_bytes()));
+                w.u8(2).raw(&bytes)
             }
         };
     }
@@ -113,9 +115,9 @@ impl SlotSet {
             1 => Ok(SlotSet::all()),
             2 => {
                 let mut set = SlotSet::none();
-                for word in set.words.iter_mut() {
-                    *word = r.u64()?;
-                }
+                let bytes = r.array::<BYTES>()?;
+                let words = bytes.chunks_exact(8).map(|word| u64::from_be_bytes(word.try_into().expect("eight bytes")));
+                set.words.iter_mut().zip(words).for_each(|(to, word)| *to = word);
                 Ok(set)
             }
             value => Err(DecodeError::Unknown { what: "form of a slot set", value: u64::from(value) }),

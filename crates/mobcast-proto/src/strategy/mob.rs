@@ -312,13 +312,8 @@ impl Mob {
         self.given.remove(&piece);
         self.moved.remove(&piece);
         let slot = slot_of(swarm.id, piece);
-        for link in swarm.links() {
-            let wants = |interest: &Interest| interest.slots.contains(slot) || interest.pieces.contains(piece);
-            let local = swarm.peer(link).is_some_and(|p| p.local);
-            if local || self.interests.get(&link).is_some_and(wants) {
-                swarm.announce(link, piece);
-            }
-        }
+        let wants = |interest: &Interest| interest.slots.contains(slot) || interest.pieces.contains(piece);
+        swarm.announce_to(piece, |link, peer| peer.local || self.interests.get(&link).is_some_and(wants));
         let index_complete = piece.0 < swarm.index_pieces() && swarm.askable() == swarm.known();
         if swarm.was_crowded() || index_complete {
             self.fill_all(swarm);

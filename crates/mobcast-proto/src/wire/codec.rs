@@ -234,6 +234,11 @@ impl Writer {
         Writer::default()
     }
 
+    /// An empty byte string with room for so many bytes.
+    pub fn with_capacity(bytes: usize) -> Writer {
+        Writer { bytes: Vec::with_capacity(bytes) }
+    }
+
     /// What was written.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes

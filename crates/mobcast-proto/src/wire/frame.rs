@@ -20,6 +20,9 @@ pub const PROTOCOL_VERSION: u16 = 1;
 /// First bytes of the first frame of every stream, for all versions.
 pub const MAGIC: [u8; 8] = *b"mobcast\0";
 
+/// Most frames are no longer than this.
+const SMALL_FRAME_BYTES: usize = 64;
+
 /// The first frame in each direction of every stream. Its first ten bytes (after the type) are the same in all
 /// versions: magic and version.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -310,7 +313,7 @@ impl Frame {
 
     /// The frame as bytes, type byte first.
     pub fn encode(&self) -> Vec<u8> {
-        let mut w = Writer::new();
+        let mut w = Writer::with_capacity(SMALL_FRAME_BYTES);
         w.u8(self.type_byte());
         self.write_body(&mut w);
         let bytes = w.into_bytes();

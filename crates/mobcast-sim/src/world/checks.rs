@@ -7,6 +7,7 @@ use mobcast_proto::content::have::HaveSet;
 use mobcast_proto::group::report::Report;
 use mobcast_proto::io::Event;
 use mobcast_proto::limits::FRAMES_WAITING_BYTES_MAX;
+use mobcast_proto::sorted_map::SortedMap;
 use mobcast_proto::wire::Frame;
 use mobcast_proto::{BroadcastId, Digest, NodeId, PieceIndex};
 
@@ -19,13 +20,13 @@ const HOLDERS_WANTED: usize = 2;
 /// Control frames of a machine that have not arrived, in bytes.
 #[derive(Debug, Default)]
 pub(super) struct FramesWaiting {
-    by_flow: BTreeMap<FlowId, usize>,
+    by_flow: SortedMap<FlowId, usize>,
     bytes: usize,
 }
 
 impl FramesWaiting {
     fn sent(&mut self, flow: FlowId, bytes: u32) {
-        *self.by_flow.entry(flow).or_default() += bytes as usize;
+        *self.by_flow.get_or_default(flow) += bytes as usize;
         self.bytes += bytes as usize;
     }
 

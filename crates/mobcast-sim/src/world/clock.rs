@@ -18,6 +18,9 @@ pub struct Clock {
 impl Clock {
     /// What it shows at the network's `time`.
     pub fn shows(self, time: Time) -> Time {
+        if self.fast_ppm == 0 {
+            return time + self.ahead;
+        }
         let gained = i128::from(time.0) * i128::from(self.fast_ppm) / MILLION;
         let shown = i128::from(self.ahead.0) + i128::from(time.0) + gained;
         Time(u64::try_from(shown).unwrap_or(u64::MAX))
@@ -25,6 +28,9 @@ impl Clock {
 
     /// The network's time at which it shows `shown`, or has just passed it.
     pub fn when(self, shown: Time) -> Time {
+        if self.fast_ppm == 0 {
+            return Time(shown.0.saturating_sub(self.ahead.0));
+        }
         let since_start = i128::from(shown.0.saturating_sub(self.ahead.0));
         let exact = since_start * MILLION / (MILLION + i128::from(self.fast_ppm));
         let mut time = Time(u64::try_from(exact).unwrap_or(u64::MAX));

@@ -7,6 +7,7 @@ use mobcast_proto::content::manifest::{SignatureDomain, signed_message};
 use mobcast_proto::group::assignment::Credential;
 use mobcast_proto::node::{Node, NodeConfig};
 use mobcast_proto::random::mix2;
+use mobcast_proto::sorted_map::SortedMap;
 use mobcast_proto::{NodeId, PublicKey, Time};
 use mobcast_topology::ClusterIndex;
 
@@ -93,11 +94,11 @@ impl World {
             disk_free_at: Time::ZERO,
             clock,
             key,
-            flows: BTreeMap::new(),
-            links: BTreeMap::new(),
+            flows: SortedMap::default(),
+            links: SortedMap::default(),
             dialling: BTreeMap::new(),
-            half_open: BTreeMap::new(),
-            in_driver: BTreeMap::new(),
+            half_open: SortedMap::default(),
+            in_driver: SortedMap::default(),
             stored: BTreeMap::new(),
             held: None,
             unplugged: false,

@@ -202,7 +202,7 @@ impl World {
             start = end;
         }
         let machine = &mut self.machines[index.0 as usize];
-        machine.in_driver.entry(link).or_default().push(Sending { broadcast, piece, tags });
+        machine.in_driver.get_or_default(link).push(Sending { broadcast, piece, tags });
     }
 
     fn event(&mut self, index: NodeIndex, event: Event) {

@@ -132,16 +132,16 @@ impl Swarm {
     pub(crate) fn add_have(&mut self, link: LinkId, batches: u32, runs: &[Run]) -> Vec<Run> {
         let Some(peer) = self.peers.get_mut(&link) else { return Vec::new() };
         peer.batches = peer.batches.max(batches);
-        let mut fresh = Vec::new();
-        for piece in runs.iter().flat_map(|run| run.pieces()) {
-            if peer.have.insert(piece) {
-                fresh.push(piece);
+        let fresh = runs.iter().flat_map(|run| run.pieces()).filter(|&piece| {
+            let fresh = peer.have.insert(piece);
+            if fresh {
                 peer.to_announce.remove(&piece);
                 if peer.local {
                     count_copy(&mut self.local_copies, piece);
                 }
             }
-        }
+            fresh
+        });
         runs_of(fresh)
     }
 
@@ -271,11 +271,14 @@ impl Swarm {
             peer.batches_announced = batches;
             peer.flushed_at = Some(now);
             let runs = runs_of(pieces);
-            let frames = runs.chunks(RUNS_PER_FRAME).map(|runs| runs.to_vec());
-            let frames: Vec<Vec<Run>> = if runs.is_empty() { vec![Vec::new()] } else { frames.collect() };
-            for pieces in frames {
+            let mut send = |pieces| {
                 let frame = Frame::Have { broadcast: id, batches, pieces };
                 self.outputs.push(Output::Send { link, frame });
+            };
+            if runs.len() <= RUNS_PER_FRAME {
+                send(runs);
+            } else {
+                runs.chunks(RUNS_PER_FRAME).for_each(|runs| send(runs.to_vec()));
             }
         }
     }
