@@ -118,14 +118,18 @@ impl Run {
 
 /// Gathers ascending pieces into runs.
 pub fn runs_of(pieces: impl IntoIterator<Item = PieceIndex>) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
-    for piece in pieces {
-        match runs.last_mut() {
-            Some(run) if run.first.0 + run.count == piece.0 => run.count += 1,
-            _ => runs.push(Run { first: piece, count: 1 }),
-        }
-    }
+    let pieces = pieces.into_iter();
+    let mut runs = Vec::with_capacity(pieces.size_hint().0);
+    pieces.for_each(|piece| push_piece(&mut runs, piece));
     runs
+}
+
+/// Adds a piece behind those of all runs.
+pub fn push_piece(runs: &mut Vec<Run>, piece: PieceIndex) {
+    match runs.last_mut() {
+        Some(run) if run.first.0 + run.count == piece.0 => run.count += 1,
+        _ => runs.push(Run { first: piece, count: 1 }),
+    }
 }
 
 /// Runs of one frame: at the worst ten bytes each, together well below a control frame.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::content::have::HaveSet;
+use crate::content::have::{HaveSet, Run};
 use crate::content::slots::SlotSet;
 use crate::fetch::swarm::Swarm;
 use crate::flow::window::Window;
@@ -81,7 +81,8 @@ pub struct SwarmPeer {
     /// Manifest batches that it has.
     pub batches: u32,
     pub(super) announced: HaveSet,
-    pub(super) to_announce: BTreeSet<PieceIndex>,
+    /// Ascending: few, because they do not wait long.
+    pub(super) to_announce: Vec<PieceIndex>,
     pub(super) batches_announced: u32,
     pub(super) flushed_at: Option<Time>,
 }
@@ -98,10 +99,24 @@ impl SwarmPeer {
             wanted_bytes: 0,
             batches: 0,
             announced: HaveSet::new(),
-            to_announce: BTreeSet::new(),
+            to_announce: Vec::new(),
             batches_announced: 0,
             flushed_at: None,
         }
+    }
+
+    /// The peer is to be told of a piece.
+    pub(super) fn add_news(&mut self, piece: PieceIndex) {
+        if let Err(at) = self.to_announce.binary_search(&piece) {
+            self.to_announce.insert(at, piece);
+        }
+    }
+
+    /// The peer need not be told of these pieces any more, given in ascending order.
+    pub(super) fn remove_news(&mut self, runs: &[Run]) {
+        let run_before = |piece: PieceIndex| runs[..runs.partition_point(|run| run.first <= piece)].last();
+        let is_among = |piece: PieceIndex| run_before(piece).is_some_and(|run| piece.0 < run.first.0 + run.count);
+        self.to_announce.retain(|&piece| !is_among(piece));
     }
 
     pub(super) fn has_news(&self, batches: u32) -> bool {
@@ -165,7 +180,7 @@ mod tests {
     fn the_nearer_the_end_the_less_a_piece_waits() {
         let mut peer = SwarmPeer::new(NodeId(1), ClusterId(0), true);
         (0..100).for_each(|piece| assert!(peer.announced.insert(PieceIndex(piece))));
-        peer.to_announce.insert(PieceIndex(100));
+        peer.add_news(PieceIndex(100));
         peer.flushed_at = Some(Time::ZERO);
         let due = |rest: Option<Duration>, piece_size: u32| {
             peer.flush_due(Time::ZERO, Audience { peers: 20, piece_size, rest }).since(Time::ZERO)

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::content::have::{HaveSet, RUNS_PER_FRAME, Run, runs_of};
+use crate::content::have::{HaveSet, RUNS_PER_FRAME, Run, push_piece, runs_of};
 use crate::content::manifest::End;
 use crate::content::object::{piece_count, piece_range};
 use crate::fetch::open::{OpenPiece, Part};
@@ -215,6 +215,11 @@ impl Swarm {
         !self.have.contains(piece) && !self.open_set.contains(piece)
     }
 
+    /// Whether somebody was asked for a piece that is not stored yet.
+    pub fn is_asked_for(&self, piece: PieceIndex) -> bool {
+        self.open_set.contains(piece)
+    }
+
     /// Whether there are pieces with known hashes that this node neither has nor asked anybody for.
     pub fn has_unasked(&self) -> bool {
         self.unasked() > 0
@@ -306,7 +311,7 @@ impl Swarm {
             if peer.have.contains(piece) || peer.announced.contains(piece) || !wants(link, peer) {
                 continue;
             }
-            peer.to_announce.insert(piece);
+            peer.add_news(piece);
             let due = peer.flush_due(now, audience);
             self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
         }
@@ -319,7 +324,7 @@ impl Swarm {
         if peer.announced.contains(piece) {
             return;
         }
-        peer.to_announce.insert(piece);
+        peer.add_news(piece);
         let due = peer.flush_due(now, audience);
         self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
     }

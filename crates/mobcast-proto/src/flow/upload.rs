@@ -62,6 +62,13 @@ struct Turn {
     due_at: Time,
 }
 
+/// What a link waits for: that one of the pieces that it asks for, of whatever broadcast, is being sent to fewer, or for this time.
+#[derive(Clone, Copy)]
+struct Bar {
+    pieces: [Option<PieceIndex>; LOOKED_AT],
+    until: Time,
+}
+
 /// Parts of a piece that the driver holds for a local link.
 #[derive(Clone)]
 struct Sending {
@@ -98,8 +105,8 @@ pub struct Uploads {
     queues: SortedMap<LinkId, Queue>,
     /// Links that are open and not barred, in the order of serving: those to look at, of many.
     turns: Vec<Turn>,
-    /// Links that are open, but ask for nothing that is not being sent to enough others: until one of these has it, or this time.
-    barred: SortedMap<LinkId, Time>,
+    /// Links that are open, but ask for nothing that is not being sent to enough others.
+    barred: SortedMap<LinkId, Bar>,
     /// What the driver is sending to local links, by piece and link.
     sending: Vec<Sending>,
 }
@@ -202,11 +209,7 @@ impl Uploads {
 
     /// The link whose turn it is, and the first of its requests that may be served.
     fn next(&mut self, now: Time) -> Option<(LinkId, usize)> {
-        if self.barred.values().any(|&until| until <= now) {
-            let over: Vec<LinkId> =
-                self.barred.iter().filter(|&(_, &until)| until <= now).map(|(link, _)| link).collect();
-            over.into_iter().for_each(|link| self.review(link));
-        }
+        self.unbar(|bar| bar.until <= now);
         let mut at = 0;
         while let Some(&Turn { link, due_at, .. }) = self.turns.get(at) {
             if due_at > now {
@@ -242,17 +245,15 @@ impl Uploads {
 
     fn bar(&mut self, link: LinkId, until: Time) {
         self.set_turn(link, None);
-        self.barred.insert(link, until);
+        let waiting = &self.queues[&link].waiting;
+        let pieces = std::array::from_fn(|at| waiting.get(at).map(|upload| upload.piece));
+        self.barred.insert(link, Bar { pieces, until });
     }
 
-    /// A piece is being sent to one link less: who waits for that may have it.
-    fn unbar(&mut self, piece: Piece) {
-        let waits = |link: &LinkId| {
-            let mut looked_at = self.queues[link].waiting.iter().take(LOOKED_AT);
-            looked_at.any(|upload| (upload.broadcast, upload.piece) == piece)
-        };
-        let links: Vec<LinkId> = self.barred.keys().filter(waits).collect();
-        links.into_iter().for_each(|link| self.review(link));
+    /// These links are looked at again.
+    fn unbar(&mut self, is_over: impl Fn(&Bar) -> bool) {
+        let over: Vec<LinkId> = self.barred.iter().filter(|(_, bar)| is_over(bar)).map(|(link, _)| link).collect();
+        over.into_iter().for_each(|link| self.review(link));
     }
 
     fn left_driver(&mut self, piece: Piece, link: LinkId) {
@@ -260,7 +261,7 @@ impl Uploads {
         self.sending[at].parts -= 1;
         if self.sending[at].parts == 0 {
             self.sending.remove(at);
-            self.unbar(piece);
+            self.unbar(|bar| bar.pieces.contains(&Some(piece.1)));
         }
     }
 

@@ -49,22 +49,29 @@ pub struct Window {
     /// When bytes arrived last, or the first of those outstanding were requested.
     alive_at: Time,
     samples: Vec<(Time, u64)>,
+    /// The largest of them.
+    rate_bytes_per_s: u64,
+    /// Bytes that should be outstanding, once there are samples.
+    size: u64,
 }
 
 impl Window {
     /// Whether the peer is of the same cluster.
     pub fn set_local(&mut self, local: bool) {
         self.local = local;
+        self.resize();
     }
 
     /// A round-trip time was measured.
     pub fn handle_rtt(&mut self, rtt: Duration) {
         self.rtt_min = Some(self.rtt_min.map_or(rtt, |min| min.min(rtt)));
+        self.resize();
     }
 
     /// The shortest round-trip time to any peer of the cluster; it counts if this one is of the cluster.
     pub fn set_nearest(&mut self, rtt: Option<Duration>) {
         self.nearest = rtt;
+        self.resize();
     }
 
     /// Keeps a fixed number of requests outstanding, as published algorithms do, whatever rate and round-trip time.
@@ -99,6 +106,8 @@ impl Window {
             self.samples.remove(0);
         }
         self.samples.push((now, sample));
+        self.rate_bytes_per_s = self.samples.iter().map(|&(_, rate)| rate).max().unwrap_or(0);
+        self.resize();
     }
 
     /// The rest of a request, so many bytes, will not arrive.
@@ -124,7 +133,7 @@ impl Window {
 
     /// Measured delivery rate, bytes per second; zero before the first sample.
     pub fn rate_bytes_per_s(&self) -> u64 {
-        self.samples.iter().map(|&(_, rate)| rate).max().unwrap_or(0)
+        self.rate_bytes_per_s
     }
 
     /// Whether a request was served lately, so that its rate says something.
@@ -154,14 +163,15 @@ impl Window {
 
     /// Bytes that should be outstanding.
     pub fn size(&self) -> u64 {
-        if self.samples.is_empty() {
-            return WINDOW_FIRST;
-        }
-        let rate = self.rate_bytes_per_s();
+        if self.samples.is_empty() { WINDOW_FIRST } else { self.size }
+    }
+
+    fn resize(&mut self) {
+        let rate = self.rate_bytes_per_s;
         let unseen = if self.local { UNSEEN_LOCAL } else { CHUNK_TIME.bytes_at(rate).min(UNSEEN_MAX) };
         let near = self.nearest.filter(|_| self.local).map(|rtt| rtt + NEAR);
         let rtt = near.map_or(self.rtt_min(), |near| self.rtt_min().min(near));
-        (rtt.times(2) + SLACK).bytes_at(rate) + unseen
+        self.size = (rtt.times(2) + SLACK).bytes_at(rate) + unseen;
     }
 
     /// Whether another request should be sent: the window is not full. Pieces are not split for it, so that the

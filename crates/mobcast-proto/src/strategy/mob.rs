@@ -296,6 +296,9 @@ impl Mob {
 
     /// Somebody in the cluster has a piece that this node is importing: unless it is nearly here, it comes from there.
     fn abandon_import(&self, swarm: &mut Swarm, piece: PieceIndex) {
+        if !swarm.is_asked_for(piece) {
+            return;
+        }
         let Some(open) = swarm.open_piece(piece) else { return };
         if open.received_bytes() > open.len() / 2 {
             return;

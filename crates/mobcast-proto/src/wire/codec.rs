@@ -4,6 +4,9 @@
 use crate::limits::PIECES_MAX;
 use crate::units::{BroadcastId, ClusterId, Digest, GroupId, NodeId, PieceIndex, PublicKey, Signature};
 
+/// Values of a list for which there is place before they are read: they may be much longer in memory than on the wire.
+const LIST_AT_ONCE: usize = 64;
+
 /// Why a byte string is not a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DecodeError {
@@ -169,7 +172,11 @@ impl<'a> Reader<'a> {
         if count > self.remaining() {
             return Err(DecodeError::Short(count - self.remaining()));
         }
-        (0..count).map(|_| read(self)).collect()
+        let mut values = Vec::with_capacity(count.min(LIST_AT_ONCE));
+        for _ in 0..count {
+            values.push(read(self)?);
+        }
+        Ok(values)
     }
 
     /// A group.

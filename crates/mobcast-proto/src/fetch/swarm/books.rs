@@ -132,17 +132,17 @@ impl Swarm {
     pub(crate) fn add_have(&mut self, link: LinkId, batches: u32, runs: &[Run]) -> Vec<Run> {
         let Some(peer) = self.peers.get_mut(&link) else { return Vec::new() };
         peer.batches = peer.batches.max(batches);
-        let fresh = runs.iter().flat_map(|run| run.pieces()).filter(|&piece| {
-            let fresh = peer.have.insert(piece);
-            if fresh {
-                peer.to_announce.remove(&piece);
+        let mut fresh = Vec::with_capacity(runs.len());
+        for piece in runs.iter().flat_map(|run| run.pieces()) {
+            if peer.have.insert(piece) {
+                push_piece(&mut fresh, piece);
                 if peer.local {
                     count_copy(&mut self.local_copies, piece);
                 }
             }
-            fresh
-        });
-        runs_of(fresh)
+        }
+        peer.remove_news(&fresh);
+        fresh
     }
 
     /// Hashes of more pieces are known.
