@@ -53,6 +53,16 @@ impl SlotSet {
         self.words[slot / 64] &= !(1 << (slot % 64));
     }
 
+    /// Whether no slot is in the set.
+    pub fn is_none(&self) -> bool {
+        self.words.iter().all(|&word| word == 0)
+    }
+
+    /// Whether every slot is in the set.
+    pub fn is_all(&self) -> bool {
+        self.words.iter().all(|&word| word == u64::MAX)
+    }
+
     /// Slots in the set.
     pub fn count(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
@@ -94,18 +104,18 @@ impl SlotSet {
 
     /// Writes 512 bytes, or one byte for none and for all.
     pub fn write(&self, w: &mut Writer) {
-        match self.count() {
-            0 => w.u8(0),
-            SLOTS => w.u8(1),
-            _ => {
-                let mut bytes = [0; BYTES];
-                bytes
-                    .chunks_exact_mut(8)
-                    .zip(self.words.iter())
-                    .for_each(|(to, word)| to.copy_from_slice(&word.to_be_bytes()));
-                w.u8(2).raw(&bytes)
-            }
-        };
+        if self.is_none() {
+            w.u8(0);
+        } else if self.is_all() {
+            w.u8(1);
+        } else {
+            let mut bytes = [0; BYTES];
+            bytes
+                .chunks_exact_mut(8)
+                .zip(self.words.iter())
+                .for_each(|(to, word)| to.copy_from_slice(&word.to_be_bytes()));
+            w.u8(2).raw(&bytes);
+        }
     }
 
     /// Reads what [`SlotSet::write`] wrote.

@@ -4,7 +4,6 @@
 use crate::content::have::{HaveSet, Run};
 use crate::content::slots::{SlotSet, slot_of};
 use crate::fetch::swarm::Swarm;
-use crate::limits::SLOTS;
 use crate::units::{LinkId, PieceIndex};
 
 /// What the root wants this node to fetch from it.
@@ -25,7 +24,7 @@ impl OwnRootShare {
 
     /// Whether it is the whole object: anybody may ask the root for anything.
     pub fn is_open_to_all(&self) -> bool {
-        self.slots.count() == SLOTS
+        self.slots.is_all()
     }
 
     /// Whether this node has not asked for all of it.

@@ -96,7 +96,7 @@ impl Mob {
         let mut slots = SlotSet::none();
         self.interests.values().for_each(|interest| slots.union(&interest.slots));
         let told = self.wanted_told.as_ref().filter(|(link, _)| Some(*link) == root);
-        let news = told.map_or(slots.count() > 0, |(_, before)| *before != slots);
+        let news = told.map_or(!slots.is_none(), |(_, before)| *before != slots);
         if let Some(root) = root.filter(|_| news) {
             swarm.tell(root, StrategyMessage::Interest { slots: slots.clone(), pieces: Vec::new() });
             self.wanted_told = Some((root, slots));
