@@ -80,6 +80,8 @@ pub struct Broadcast {
     pub release: Option<Signature>,
     /// When that was passed on last.
     pub release_passed_at: Option<Time>,
+    /// Whether somebody further down has reported its result since then: it waits to hear it.
+    pub release_awaited: bool,
     /// Whether the application knows that.
     pub released: bool,
     /// The authority's word that the root is gone for good, if it is.
@@ -133,6 +135,7 @@ impl Broadcast {
             result_said_at: now,
             release: None,
             release_passed_at: None,
+            release_awaited: false,
             released: false,
             root_loss: None,
             rootless: false,

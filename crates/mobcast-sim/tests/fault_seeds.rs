@@ -359,3 +359,30 @@ fn seed_1209725_a_new_coordinator_releases_nobody_again_while_somebody_lacks_som
     plan.malicious = Some((7, Mischief::Mute));
     holds(plan, &[object(0, 0, 640_462, 64)], &faults);
 }
+
+/// The parent of a late member had passed the release on a moment before, and kept the next one, which was for that member, to itself.
+#[test]
+fn seed_1319470_a_late_member_is_released_as_soon_as_its_result_is_known() {
+    // The run lasts until all have come: nothing happens to who runs already.
+    let late = [(1_000, Fault::Restart(0))];
+    let summary = holds(plan(1_319_470, &[(4, 52), (2, 25)], &[(2_500, 24)]), &[object(0, 0, 1, 16)], &late);
+    assert!(summary.end < ms(2_000), "{:?}", summary.end);
+}
+
+/// What was reported to a new coordinator that still learns who is there is collected when it knows.
+#[test]
+fn seed_1328221_a_result_is_collected_though_an_old_release_lets_its_node_go() {
+    let faults = [(5_341, Fault::Stop(0, Stop::Reset))];
+    let broadcasts = [object(0, 0, 1, 16), object(1_324, 10, 1, 64)];
+    holds(plan(1_328_221, &[(11, 38), (2, 25)], &[(4_000, 23)]), &broadcasts, &faults);
+}
+
+/// What is on its way when the coordinator dies is its own word still: it had all results.
+#[test]
+fn seed_1319470_a_release_that_outlives_its_coordinator_is_its_own() {
+    for at in (2_100..2_400).step_by(4) {
+        let faults = [(at, Fault::Stop(0, Stop::Reset))];
+        let broadcasts = [object(0, 0, 1, 16), object(2_000, 1, 1, 16)];
+        holds(plan(1_319_470, &[(4, 52), (2, 25)], &[(2_500, 24)]), &broadcasts, &faults);
+    }
+}

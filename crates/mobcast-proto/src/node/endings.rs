@@ -24,7 +24,7 @@ const OBTAINABLE_MAX: Duration = SILENCE_MAX.times(3);
 /// and have taken it along, or the coordinator may have given this node up. As receipts, less often in large groups.
 const RESULT_INTERVAL: Duration = SILENCE_MAX;
 /// A release that is heard again is passed on again after this: it may have been lost further down. Not at once, because what
-/// orphans hang on may for a while be part of a circle.
+/// orphans hang on may for a while be part of a circle; unless somebody further down is known to wait for it.
 const RELEASE_INTERVAL: Duration = Duration::from_secs(1);
 /// An object that went down the tree in one frame is announced to all peers if it is not over by then.
 const WHOLE_PATIENCE: Duration = Duration::from_millis(500);
@@ -163,13 +163,23 @@ impl Node {
         }
         let Frame::Release { signature, .. } = frame else { return };
         let now = self.now;
-        let passed_at = self.broadcasts.get(&id).and_then(|broadcast| broadcast.release_passed_at);
-        if passed_at.is_none_or(|at| now.since(at) >= RELEASE_INTERVAL) {
+        let due =
+            |b: &Broadcast| b.release_awaited || b.release_passed_at.is_none_or(|at| now.since(at) >= RELEASE_INTERVAL);
+        if self.broadcasts.get(&id).is_some_and(due) {
             self.pass_release_on(id, signature, Some(from));
         }
         let done = |b: &Broadcast| b.reported || (b.phase == Phase::Complete && b.swarm().standing.node == id.root);
         if self.broadcasts.get(&id).is_some_and(done) {
             self.tell_released(id);
+        }
+    }
+
+    /// Whoever reports its result when a broadcast has been released already, as late members do, waits for the release to be said again.
+    pub(super) fn await_release(&mut self, report: &Report) {
+        if let Report::Result(result) = report
+            && let Some(broadcast) = self.broadcasts.get_mut(&result.broadcast)
+        {
+            broadcast.release_awaited |= broadcast.release.is_some();
         }
     }
 
@@ -185,6 +195,7 @@ impl Node {
         let mut new = false;
         if let Some(broadcast) = self.broadcasts.get_mut(&id) {
             broadcast.release_passed_at = Some(self.now);
+            broadcast.release_awaited = false;
             new = broadcast.release.replace(signature).is_none();
         }
         let links = if new { self.member_links() } else { self.child_links() };

@@ -491,6 +491,7 @@ impl Node {
             if self.is_coordinating() {
                 self.verify_report(report);
             } else if self.membership.reports_bytes < REPORTS_HELD_BYTES_MAX {
+                self.await_release(&report.report);
                 self.pass_up(report);
             }
         }

@@ -63,6 +63,11 @@ impl Node {
         self.coordinator.is_some() || self.regency.is_some()
     }
 
+    /// Whether this node has taken over and learns who is there: what it hears of results it deals with when it knows.
+    pub fn is_taking_over(&self) -> bool {
+        self.regency.is_some()
+    }
+
     /// The coordinator hands over what a successor needs.
     pub(super) fn entrusted(&mut self, link: LinkId, authority: Secret, children: Vec<NodeId>) {
         if self.member_at(link) != Some(self.membership.coordinator_node()) {

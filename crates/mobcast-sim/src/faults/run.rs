@@ -298,7 +298,13 @@ impl Run {
             return false;
         }
         let begun = (0..self.begun.len()).all(|i| self.begun[i].is_some() || !self.may_begin(i));
-        begun && self.ids().all(|id| self.is_settled(id))
+        begun && !self.is_being_taken_over() && self.ids().all(|id| self.is_settled(id))
+    }
+
+    /// Whether somebody takes over: what was reported to it is not collected yet.
+    fn is_being_taken_over(&self) -> bool {
+        let runs = |i: usize| self.world.network.is_running(NodeIndex(i as u32));
+        (0..self.world.machines.len()).any(|i| runs(i) && self.world.machines[i].node.is_taking_over())
     }
 
     /// Whether a broadcast that has not begun still may: its root is a member, or the founder is there to admit it.

@@ -194,9 +194,10 @@ impl Run {
             let node = self.world.machines[i].node.id();
             node.is_some_and(|node| node == id.root || key_known((id, node)))
         };
-        // What was over before is not reported again.
-        let end = self.plan.faults_end();
-        let over = |i: usize| self.world.machines[i].seen.released.get(&id).is_some_and(|at| *at < end);
+        // Whom the old coordinator has released, it knew the result of.
+        let taken_over = self.world.machines.iter().filter_map(|machine| machine.seen.coordinator_since).min();
+        let before = |at: &Time| taken_over.is_none_or(|since| *at < since);
+        let over = |i: usize| self.world.machines[i].seen.released.get(&id).is_some_and(before);
         self.concerned(id).filter(|&i| !over(i)).find(|&i| !collected(i))
     }
 
