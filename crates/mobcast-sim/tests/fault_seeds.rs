@@ -386,3 +386,14 @@ fn seed_1319470_a_release_that_outlives_its_coordinator_is_its_own() {
         holds(plan(1_319_470, &[(4, 52), (2, 25)], &[(2_500, 24)]), &broadcasts, &faults);
     }
 }
+
+/// The first successor died silently just before it would have taken over, and the second one gave up what it lacked while it waited for it.
+#[test]
+fn seed_1341391_who_is_about_to_take_over_does_not_give_up_for_want_of_a_coordinator() {
+    let links = [(500, 43), (6_500, 58), (9_000, 3), (7_000, 7), (6_000, 46), (6_500, 6)];
+    let faults =
+        [(70, Fault::Stop(0, Stop::Reset)), (113, Fault::Stop(6, Stop::Silent)), (1_275, Fault::Stop(1, Stop::Silent))];
+    let plan = plan(1_341_391, &[(3, 99), (1, 60), (2, 82), (2, 59)], &links);
+    let summary = holds(plan, &[object(0, 6, 230_722, 16)], &faults);
+    assert_eq!(summary.gave_up, 0, "a member that lives has it all");
+}

@@ -261,7 +261,7 @@ impl Node {
     pub(super) fn look_after_broadcasts(&mut self) {
         let now = self.now;
         let thousands = self.thousands();
-        let lost = self.membership.coordinator_lost(now) && !self.is_coordinating();
+        let lost = self.coordinator_lost();
         let ids: Vec<BroadcastId> = self.broadcasts.keys().collect();
         for id in ids {
             let Some(broadcast) = self.broadcasts.get_mut(&id) else { continue };

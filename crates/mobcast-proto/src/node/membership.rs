@@ -7,7 +7,6 @@ use crate::content::slots::SlotSet;
 use crate::group::assignment::{Assignment, Credential, PeerAddress};
 use crate::group::report::SignedReport;
 use crate::group::succession::Succession;
-use crate::limits::SILENCE_MAX;
 use crate::node::holdings::Holding;
 use crate::time::{Duration, Time};
 use crate::units::{ClusterId, LinkId, NodeId, Signature};
@@ -124,11 +123,6 @@ impl Membership {
     /// themselves.
     pub(super) fn is_adrift(&self, now: Time) -> bool {
         self.unreachable_since.is_some_and(|since| now.since(since) >= ADRIFT_AFTER)
-    }
-
-    /// Whether the coordinator has been out of reach for so long that it must be taken for lost.
-    pub(super) fn coordinator_lost(&self, now: Time) -> bool {
-        self.unreachable_since.is_some_and(|since| now.since(since) >= SILENCE_MAX)
     }
 
     /// The coordinator's node.

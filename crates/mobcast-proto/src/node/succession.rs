@@ -28,6 +28,11 @@ const REGENCY_MIN: Duration = Duration::from_secs(1);
 /// And at most this long for those who do not come: until then they have noticed that the old one is gone.
 const REGENCY_MAX: Duration = SILENCE_MAX;
 
+/// The second successor has taken over by then, also if the first one has died silently just before it would have: that takes a
+/// silence to be noticed and two pauses, and not all notice the end of the coordinator at once.
+const SUCCESSION_PATIENCE: Duration = SILENCE_MAX.times(2);
+const _: () = assert!(SILENCE_MAX.0 + 3 * TAKEOVER_PAUSE.0 < SUCCESSION_PATIENCE.0);
+
 /// A successor that has taken over and learns who is there.
 pub(super) struct Regency {
     since: Time,
@@ -98,6 +103,19 @@ impl Node {
     pub(super) fn takeover_due(&self, since: Time) -> Option<Time> {
         let rank = self.successors().iter().position(|peer| Some(peer.node) == self.id())?;
         self.membership.entrusted.is_some().then(|| since + TAKEOVER_PAUSE.times(1 + rank as u64))
+    }
+
+    /// Whether nobody coordinates, and nobody is about to: the coordinator has been out of reach for long, and no successor is in
+    /// sight. One that is, be it this node, may still be waiting for an earlier one that has died silently; not for ever, because it
+    /// may see a coordinator that this node does not see.
+    pub(super) fn coordinator_lost(&self) -> bool {
+        let Some(since) = self.membership.unreachable_since.filter(|_| !self.is_coordinating()) else { return false };
+        let heir = |peer: &PeerAddress| match self.id() == Some(peer.node) {
+            true => self.membership.entrusted.is_some(),
+            false => self.link_to(peer.node).is_some(),
+        };
+        let patience = if self.successors().iter().any(heir) { SUCCESSION_PATIENCE } else { SILENCE_MAX };
+        self.now.since(since) >= patience
     }
 
     /// Takes over, unless the coordinator or an earlier successor is there.
