@@ -397,3 +397,17 @@ fn seed_1341391_who_is_about_to_take_over_does_not_give_up_for_want_of_a_coordin
     let summary = holds(plan, &[object(0, 6, 230_722, 16)], &faults);
     assert_eq!(summary.gave_up, 0, "a member that lives has it all");
 }
+
+/// Its parent had said that it has no way up; when that had died, the new coordinator put it where it was already, waited for it to show itself
+/// there, and gave it up.
+#[test]
+fn seed_1368633_who_has_left_its_parent_shows_itself_where_it_is_put_then() {
+    let faults = [
+        (266, Fault::Stop(2, Stop::Silent)),
+        (321, Fault::Stop(0, Stop::Silent)),
+        (13_145, Fault::Stop(8, Stop::Reset)),
+    ];
+    let mut plan = plan(1_368_633, &[(3, 35), (5, 18), (2, 48)], &[(1_500, 49), (3_000, 36), (9_500, 34)]);
+    plan.slow_disks = vec![(2, Duration::from_millis(12))];
+    holds(plan, &[object(0, 0, 8_080_419, 64), object(1_914, 9, 3_789_097, 32)], &faults);
+}

@@ -218,7 +218,10 @@ impl Node {
         self.part_from(&old.map(|old| [old.local_peers, old.plan_peers].concat()).unwrap_or_default());
         self.ensure_links();
         self.probes_assigned();
-        if new_parent != old_parent && new_parent.is_some_and(|parent| self.link_to(parent).is_some()) {
+        // The coordinator waits for whom it has moved, also for one that had left its parent for it already.
+        let left = told_parent.is_some_and(|told| Some(told) != new_parent && !self.membership.is_deposed(told));
+        let moved = new_parent != old_parent || left;
+        if moved && new_parent.is_some_and(|parent| self.link_to(parent).is_some()) {
             self.report_ready();
         }
         // One that keeps to another coordinator has to miss this node there.
