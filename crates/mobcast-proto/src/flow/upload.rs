@@ -48,7 +48,7 @@ struct Queue {
     /// To which rate a strategy limits what it is sent, bytes per second, and until when it has had its due.
     rate_bytes_per_s: Option<u64>,
     due_at: Time,
-    /// Its place in the order of serving, if it is open and not barred.
+    /// Its place in the order of serving, if it is open.
     turn: Option<Turn>,
 }
 
@@ -60,6 +60,14 @@ struct Turn {
     has: (u32, u64),
     link: LinkId,
     due_at: Time,
+}
+
+/// A link in the order of serving.
+#[derive(Clone)]
+struct Waiter {
+    turn: Turn,
+    /// Why it is passed over, if it asks for nothing that is not being sent to enough others.
+    bar: Option<Bar>,
 }
 
 /// What a link waits for: that one of the pieces that it asks for, of whatever broadcast, is being sent to fewer, or for this time.
@@ -103,10 +111,8 @@ impl Queue {
 #[derive(Clone, Default)]
 pub struct Uploads {
     queues: SortedMap<LinkId, Queue>,
-    /// Links that are open and not barred, in the order of serving: those to look at, of many.
-    turns: Vec<Turn>,
-    /// Links that are open, but ask for nothing that is not being sent to enough others.
-    barred: SortedMap<LinkId, Bar>,
+    /// Links that are open, in the order of serving: those to look at, of many.
+    waiters: Vec<Waiter>,
     /// What the driver is sending to local links, by piece and link.
     sending: Vec<Sending>,
 }
@@ -121,8 +127,7 @@ impl Uploads {
     /// A link is gone, with everything that it waited for.
     pub fn remove_link(&mut self, link: LinkId) {
         let Some(queue) = self.queues.remove(&link) else { return };
-        self.turns.retain(|turn| turn.link != link);
-        self.barred.remove(&link);
+        self.waiters.retain(|waiter| waiter.turn.link != link);
         queue.in_driver.into_iter().for_each(|piece| self.left_driver(piece, link));
     }
 
@@ -173,7 +178,7 @@ impl Uploads {
 
     /// When, after `now`, a link may be sent more that has had its due.
     pub fn timeout(&self, now: Time) -> Option<Time> {
-        self.turns.iter().map(|turn| turn.due_at).filter(|&at| at > now).min()
+        self.waiters.iter().map(|waiter| waiter.turn.due_at).filter(|&at| at > now).min()
     }
 
     /// The driver has sent (or dropped) one part of a piece that it was given for `link`.
@@ -209,16 +214,15 @@ impl Uploads {
 
     /// The link whose turn it is, and the first of its requests that may be served.
     fn next(&mut self, now: Time) -> Option<(LinkId, usize)> {
-        self.unbar(|bar| bar.until <= now);
-        let mut at = 0;
-        while let Some(&Turn { link, due_at, .. }) = self.turns.get(at) {
-            if due_at > now {
-                at += 1;
+        for at in 0..self.waiters.len() {
+            let Waiter { turn: Turn { link, due_at, .. }, bar } = &self.waiters[at];
+            if *due_at > now || bar.as_ref().is_some_and(|bar| bar.until > now) {
                 continue;
             }
+            let link = *link;
             match self.next_of(now, link) {
                 Ok(next) => return Some((link, next)),
-                Err(until) => self.bar(link, until),
+                Err(until) => self.waiters[at].bar = Some(self.bar(link, until)),
             }
         }
         None
@@ -243,17 +247,10 @@ impl Uploads {
         Err(until)
     }
 
-    fn bar(&mut self, link: LinkId, until: Time) {
-        self.set_turn(link, None);
+    fn bar(&self, link: LinkId, until: Time) -> Bar {
         let waiting = &self.queues[&link].waiting;
         let pieces = std::array::from_fn(|at| waiting.get(at).map(|upload| upload.piece));
-        self.barred.insert(link, Bar { pieces, until });
-    }
-
-    /// These links are looked at again.
-    fn unbar(&mut self, is_over: impl Fn(&Bar) -> bool) {
-        let over: Vec<LinkId> = self.barred.iter().filter(|(_, bar)| is_over(bar)).map(|(link, _)| link).collect();
-        over.into_iter().for_each(|link| self.review(link));
+        Bar { pieces, until }
     }
 
     fn left_driver(&mut self, piece: Piece, link: LinkId) {
@@ -261,7 +258,9 @@ impl Uploads {
         self.sending[at].parts -= 1;
         if self.sending[at].parts == 0 {
             self.sending.remove(at);
-            self.unbar(|bar| bar.pieces.contains(&Some(piece.1)));
+            // Who asks for it is looked at again.
+            let waits = |bar: &Bar| bar.pieces.contains(&Some(piece.1));
+            self.waiters.iter_mut().for_each(|waiter| waiter.bar = waiter.bar.filter(|bar| !waits(bar)));
         }
     }
 
@@ -273,36 +272,30 @@ impl Uploads {
     /// If the books do not add up: that is a bug.
     pub(crate) fn check_invariants(&self) {
         for (link, queue) in self.queues.iter() {
-            let turn = queue.next_turn(link).filter(|_| !self.barred.contains_key(&link));
-            assert_eq!(queue.turn, turn, "{link} is looked at for nothing, or not at all");
+            assert_eq!(queue.turn, queue.next_turn(link), "{link} is looked at for nothing, or not at all");
         }
-        assert!(self.barred.keys().all(|link| self.queues[&link].is_open()), "a link is barred and asks for nothing");
-        let turns = self.queues.values().filter_map(|queue| queue.turn);
-        assert!(self.turns.is_sorted() && self.turns.len() == turns.count(), "the order of serving is wrong");
+        let turns = self.queues.values().filter_map(|queue| queue.turn).count();
+        let sorted = self.waiters.is_sorted_by_key(|waiter| waiter.turn);
+        assert!(sorted && self.waiters.len() == turns, "the order of serving is wrong");
         let held = self.queues.values().filter(|queue| !queue.wan).map(|queue| queue.in_driver.len()).sum::<usize>();
         let sending = self.sending.iter().map(|sending| sending.parts).sum::<usize>();
         assert_eq!(held, sending, "parts in the driver are counted wrongly");
     }
 
-    /// Something has changed for a link: it gets its place in the order of serving.
+    /// Something has changed for a link: it gets its place in the order of serving, and is looked at again.
     fn review(&mut self, link: LinkId) {
-        let turn = self.queues.get(&link).and_then(|queue| queue.next_turn(link));
-        self.barred.remove(&link);
-        self.set_turn(link, turn);
-    }
-
-    fn set_turn(&mut self, link: LinkId, turn: Option<Turn>) {
         let Some(queue) = self.queues.get_mut(&link) else { return };
+        let turn = queue.next_turn(link);
         let before = std::mem::replace(&mut queue.turn, turn);
-        if turn == before {
-            return;
+        let at = before.and_then(|before| self.waiters.binary_search_by_key(&before, |waiter| waiter.turn).ok());
+        match at {
+            Some(at) if turn == before => self.waiters[at].bar = None,
+            Some(at) => drop(self.waiters.remove(at)),
+            None => {}
         }
-        if let Some(at) = before.and_then(|before| self.turns.binary_search(&before).ok()) {
-            self.turns.remove(at);
-        }
-        if let Some(turn) = turn {
-            let at = self.turns.partition_point(|other| *other < turn);
-            self.turns.insert(at, turn);
+        if let Some(turn) = turn.filter(|_| turn != before) {
+            let at = self.waiters.partition_point(|other| other.turn < turn);
+            self.waiters.insert(at, Waiter { turn, bar: None });
         }
     }
 }
