@@ -303,8 +303,11 @@ impl Mob {
         if open.received_bytes() > open.len() / 2 {
             return;
         }
-        let wan = |link: &LinkId| swarm.peer(*link).is_some_and(|p| !p.local);
-        let links: Vec<LinkId> = open.parts.iter().map(|part| part.peer).filter(wan).collect();
+        // Mostly it was asked of local peers alone, and this looks at every piece that a peer announces.
+        if open.parts.iter().all(|part| !is_wan(swarm, part.peer)) {
+            return;
+        }
+        let links: Vec<LinkId> = open.parts.iter().map(|part| part.peer).filter(|&link| is_wan(swarm, link)).collect();
         links.into_iter().for_each(|link| swarm.cancel(link, piece));
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mobcast_proto::content::have::HaveSet;
+use mobcast_proto::content::have::{HaveSet, Run};
 use mobcast_proto::group::report::Report;
 use mobcast_proto::io::Event;
 use mobcast_proto::limits::FRAMES_WAITING_BYTES_MAX;
@@ -55,17 +55,13 @@ impl World {
     pub(super) fn check_claims(&self, index: NodeIndex, frame: &Frame) {
         match frame {
             Frame::Have { broadcast, pieces, .. } => {
-                pieces.iter().flat_map(|run| run.pieces()).for_each(|piece| {
-                    self.check_held(index, *broadcast, piece, "announces");
-                });
+                self.check_all_held(index, *broadcast, pieces, "announces");
             }
             Frame::Reports { reports } => {
                 let own = reports.iter().filter(|report| Some(report.from) == self.machine(index).node.id());
                 for report in own {
                     if let Report::Receipt { broadcast, pieces } = &report.report {
-                        pieces.iter().flat_map(|run| run.pieces()).for_each(|piece| {
-                            self.check_held(index, *broadcast, piece, "receipts");
-                        });
+                        self.check_all_held(index, *broadcast, pieces, "receipts");
                     }
                 }
             }
@@ -75,10 +71,18 @@ impl World {
 
     /// What a node does with a piece, it does with one that is on its disk (or is root). Filler is on nobody's.
     pub(super) fn check_held(&self, index: NodeIndex, broadcast: BroadcastId, piece: PieceIndex, does: &str) {
+        if broadcast != BroadcastId::FILLER {
+            self.check_all_held(index, broadcast, &[Run { first: piece, count: 1 }], does);
+        }
+    }
+
+    fn check_all_held(&self, index: NodeIndex, broadcast: BroadcastId, runs: &[Run], does: &str) {
         let machine = self.machine(index);
-        let is_filler = broadcast == BroadcastId::FILLER;
-        let held = is_filler || machine.holds(broadcast, piece) || machine.node.id() == Some(broadcast.root);
-        assert!(held, "{index:?} {does} {piece} of {broadcast} without having stored it");
+        let (stored, is_root) = (machine.stored(broadcast), machine.node.id() == Some(broadcast.root));
+        for piece in runs.iter().flat_map(|run| run.pieces()) {
+            let held = is_root || stored.is_some_and(|stored| stored.contains(piece));
+            assert!(held, "{index:?} {does} {piece} of {broadcast} without having stored it");
+        }
     }
 
     /// Hashes that a node goes by are those that the root has signed.

@@ -113,10 +113,15 @@ impl Mob {
         let refused = |link: LinkId| self.choking.refused.contains(&link);
         let others = swarm.peers().filter(|(other, p)| *other != link && p.cluster == peer.cluster && !refused(*other));
         // Until the coordinator has said who are counterparts, the root, beside whom the other one was given.
+        const PREFERENCE_MAX: u8 = 2;
         let preference = |p: &SwarmPeer| match swarm.standing.counterparts.contains(&p.node) {
-            true => 2,
+            true => PREFERENCE_MAX,
             false => u8::from(p.node == swarm.id.root),
         };
+        // Most are counterparts that want to be asked: nobody comes before those.
+        if preference(peer) == PREFERENCE_MAX && !refused(link) {
+            return false;
+        }
         let mut instead = others.filter(|(_, p)| refused(link) || preference(p) > preference(peer));
         instead.any(|(_, p)| self.brings(swarm, p))
     }
