@@ -258,7 +258,7 @@ impl Broadcast {
         let batch = self.asked.map(|asked| asked.at + BATCH_PATIENCE);
         let deference = self.behind_since.filter(|_| self.asked.is_none()).map(|since| self.batch_due(since));
         let sign = self.sign_due();
-        [self.swarm.timeout(), batch, deference, sign].into_iter().flatten().min()
+        Time::earliest([self.swarm.timeout(), batch, deference, sign])
     }
 
     /// Pieces that the strategy pushes.

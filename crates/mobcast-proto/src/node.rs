@@ -284,12 +284,12 @@ impl Node {
 
     /// When [`Node::handle_timeout`] wants to be called.
     pub fn poll_timeout(&self) -> Time {
-        let broadcasts = self.broadcasts.values().filter_map(Broadcast::timeout);
         let coordinator = self.coordinator.as_ref().and_then(Coordinator::timeout);
         let membership = self.membership.timeout();
         let uploads = self.uploads.timeout(self.now);
-        let others = [coordinator, membership, uploads, self.gauging.timeout()];
-        broadcasts.chain(others.into_iter().flatten()).fold(self.tick_at, Time::min)
+        let others = Time::earliest([coordinator, membership, uploads, self.gauging.timeout()]);
+        let first = others.map_or(self.tick_at, |at| at.min(self.tick_at));
+        self.broadcasts.values().filter_map(Broadcast::timeout).fold(first, Time::min)
     }
 
     /// Time has passed.

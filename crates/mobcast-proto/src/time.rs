@@ -21,6 +21,18 @@ impl Time {
         Duration(self.0.saturating_sub(earlier.0))
     }
 
+    /// The earliest of those that are set. A loop, because it is asked for after every input, and iterators over options are not made
+    /// one.
+    pub fn earliest<const N: usize>(times: [Option<Time>; N]) -> Option<Time> {
+        let mut earliest: Option<Time> = None;
+        for time in times {
+            if earliest.is_none() || time.is_some_and(|time| earliest.is_some_and(|least| time < least)) {
+                earliest = time;
+            }
+        }
+        earliest
+    }
+
     /// Seconds since the origin.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9

@@ -63,28 +63,39 @@ pub(super) struct Audience {
     pub(super) rest: Option<Duration>,
 }
 
-/// A peer in a broadcast.
+impl Audience {
+    /// How long a few have-messages wait for company.
+    pub(super) fn patience(self) -> Duration {
+        let pairs = (self.peers as u64).pow(2);
+        let small = HAVE_PATIENCE.max(HAVE_PATIENCE_PER_PAIR.times(pairs).min(HAVE_PATIENCE_MAX));
+        let large = u64::from(self.piece_size / HAVE_PIECE).max(1);
+        let by_rest = self.rest.map_or(small, |rest| Duration(rest.0 / HAVE_PATIENCE_PART));
+        Duration(small.0 / large).min(by_rest).max(HAVE_INTERVAL)
+    }
+}
+
+/// A peer in a broadcast. First what is looked at of every peer whenever a piece is stored, so that it lies together.
 #[derive(Debug)]
 pub struct SwarmPeer {
-    /// The node.
-    pub node: NodeId,
-    /// Its cluster.
-    pub cluster: ClusterId,
-    /// Whether that is this node's cluster.
-    pub local: bool,
     /// The pieces that it has, as it says.
     pub have: HaveSet,
+    pub(super) announced: HaveSet,
+    /// Ascending: few, because they do not wait long.
+    pub(super) to_announce: Vec<PieceIndex>,
+    pub(super) flushed_at: Option<Time>,
     /// What was asked of it.
     pub window: Window,
     /// Payload bytes that it has asked this node for, ever.
     pub wanted_bytes: u64,
+    /// The node.
+    pub node: NodeId,
+    /// Its cluster.
+    pub cluster: ClusterId,
     /// Manifest batches that it has.
     pub batches: u32,
-    pub(super) announced: HaveSet,
-    /// Ascending: few, because they do not wait long.
-    pub(super) to_announce: Vec<PieceIndex>,
     pub(super) batches_announced: u32,
-    pub(super) flushed_at: Option<Time>,
+    /// Whether its cluster is this node's.
+    pub local: bool,
 }
 
 impl SwarmPeer {
@@ -123,13 +134,8 @@ impl SwarmPeer {
         !self.to_announce.is_empty() || (batches > self.batches_announced && batches > self.batches)
     }
 
-    /// When to tell this peer what is new.
-    pub(super) fn flush_due(&self, now: Time, audience: Audience) -> Time {
-        let pairs = (audience.peers as u64).pow(2);
-        let small = HAVE_PATIENCE.max(HAVE_PATIENCE_PER_PAIR.times(pairs).min(HAVE_PATIENCE_MAX));
-        let large = u64::from(audience.piece_size / HAVE_PIECE).max(1);
-        let by_rest = audience.rest.map_or(small, |rest| Duration(rest.0 / HAVE_PATIENCE_PART));
-        let patience = Duration(small.0 / large).min(by_rest).max(HAVE_INTERVAL);
+    /// When to tell this peer what is new; a few pieces wait as long as the audience's patience.
+    pub(super) fn flush_due(&self, now: Time, patience: Duration) -> Time {
         let company = (self.announced.count() as usize / HAVE_COMPANY_PART).clamp(1, HAVE_COMPANY);
         let interval = if self.to_announce.len() >= company { HAVE_INTERVAL } else { patience };
         self.flushed_at.map_or(now, |at| (at + interval).max(now))
@@ -168,11 +174,15 @@ mod tests {
                 peer.announced.insert(PieceIndex(piece));
             }
             peer.to_announce = (told..told + news).map(PieceIndex).collect();
-            assert_eq!(peer.flush_due(Time::ZERO, audience), Time::ZERO, "the first goes at once");
+            assert_eq!(peer.flush_due(Time::ZERO, audience.patience()), Time::ZERO, "the first goes at once");
             peer.flushed_at = Some(Time::ZERO);
-            assert_eq!(peer.flush_due(Time::ZERO, audience), Time::ZERO + interval, "{news} behind {told}");
+            assert_eq!(peer.flush_due(Time::ZERO, audience.patience()), Time::ZERO + interval, "{news} behind {told}");
             let last = Audience { rest: Some(Duration::ZERO), ..audience };
-            assert_eq!(peer.flush_due(Time::ZERO, last), Time::ZERO + HAVE_INTERVAL, "nothing comes behind them");
+            assert_eq!(
+                peer.flush_due(Time::ZERO, last.patience()),
+                Time::ZERO + HAVE_INTERVAL,
+                "nothing comes behind them"
+            );
         }
     }
 
@@ -183,7 +193,7 @@ mod tests {
         peer.add_news(PieceIndex(100));
         peer.flushed_at = Some(Time::ZERO);
         let due = |rest: Option<Duration>, piece_size: u32| {
-            peer.flush_due(Time::ZERO, Audience { peers: 20, piece_size, rest }).since(Time::ZERO)
+            peer.flush_due(Time::ZERO, Audience { peers: 20, piece_size, rest }.patience()).since(Time::ZERO)
         };
         let (ms, small) = (Duration::from_millis, 32 << 10);
         assert_eq!(due(None, small), ms(240));

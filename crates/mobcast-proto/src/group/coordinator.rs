@@ -276,9 +276,8 @@ impl Coordinator {
 
     /// When [`Coordinator::handle_timeout`] wants to be called.
     pub fn timeout(&self) -> Option<Time> {
-        let due =
-            [self.rounds.due(), self.completion_at, self.departure_at, self.company_due(), self.gauging.timeout()];
-        due.into_iter().flatten().min()
+        let (round, company, gauging) = (self.rounds.due(), self.company_due(), self.gauging.timeout());
+        Time::earliest([round, self.completion_at, self.departure_at, company, gauging])
     }
 
     /// The next decision, to be carried out in order.

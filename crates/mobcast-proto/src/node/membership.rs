@@ -106,10 +106,7 @@ impl Membership {
     }
 
     pub(super) fn timeout(&self) -> Option<Time> {
-        [self.retry.map(|(at, _)| at), self.reports_at, self.takeover_at, self.slots_review_at]
-            .into_iter()
-            .flatten()
-            .min()
+        Time::earliest([self.retry.map(|(at, _)| at), self.reports_at, self.takeover_at, self.slots_review_at])
     }
 
     /// At a coordinator, the authority's signature over its own assignment.

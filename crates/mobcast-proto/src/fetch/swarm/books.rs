@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// Room for so many pieces to be announced is kept for the next ones.
+const NEWS_KEPT: usize = 32;
+
 impl Swarm {
     pub(crate) fn set_now(&mut self, now: Time) {
         self.now = self.now.max(now);
@@ -62,7 +65,7 @@ impl Swarm {
     }
 
     pub(crate) fn timeout(&self) -> Option<Time> {
-        [self.flush_at, self.wake_at].into_iter().flatten().min()
+        Time::earliest([self.flush_at, self.wake_at])
     }
 
     /// At least a piece may always be open.
@@ -254,23 +257,23 @@ impl Swarm {
             return;
         }
         self.flush_at = None;
-        let (now, id, batches, audience) = (self.now, self.id, self.batches, self.audience());
+        let (now, id, batches, patience) = (self.now, self.id, self.batches, self.audience().patience());
         for (link, peer) in self.peers.iter_mut() {
             if !peer.has_news(batches) {
                 continue;
             }
-            let due = peer.flush_due(now, audience);
+            let due = peer.flush_due(now, patience);
             if due > now {
                 self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
                 continue;
             }
-            let pieces = std::mem::take(&mut peer.to_announce);
-            for &piece in &pieces {
+            for &piece in &peer.to_announce {
                 peer.announced.insert(piece);
             }
             peer.batches_announced = batches;
             peer.flushed_at = Some(now);
-            let runs = runs_of(pieces);
+            let runs = runs_of(peer.to_announce.drain(..));
+            peer.to_announce.shrink_to(NEWS_KEPT);
             let mut send = |pieces| {
                 let frame = Frame::Have { broadcast: id, batches, pieces };
                 self.outputs.push(Output::Send { link, frame });
@@ -285,8 +288,8 @@ impl Swarm {
 
     /// Lets peers know how many manifest batches there are.
     pub(crate) fn announce_batches(&mut self) {
-        let (now, batches, audience) = (self.now, self.batches, self.audience());
-        let due = self.peers.values().filter(|p| p.has_news(batches)).map(|p| p.flush_due(now, audience)).min();
+        let (now, batches, patience) = (self.now, self.batches, self.audience().patience());
+        let due = self.peers.values().filter(|p| p.has_news(batches)).map(|p| p.flush_due(now, patience)).min();
         if let Some(due) = due {
             self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
         }
