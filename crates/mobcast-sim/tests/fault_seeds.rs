@@ -411,3 +411,14 @@ fn seed_1368633_who_has_left_its_parent_shows_itself_where_it_is_put_then() {
     plan.slow_disks = vec![(2, Duration::from_millis(12))];
     holds(plan, &[object(0, 0, 8_080_419, 64), object(1_914, 9, 3_789_097, 32)], &faults);
 }
+
+/// A stuck member took any pieces that it lacked, over and over again those that nobody has: the last ones that somebody had came one in
+/// ten seconds, and each put off the end.
+#[test]
+fn seed_1392531_a_stuck_member_asks_for_everything_before_it_asks_again() {
+    let faults = [(40, Fault::Stop(0, Stop::Silent)), (417, Fault::Pause(3, Duration::from_millis(6_093)))];
+    let mut plan = plan(1_392_531, &[(3, 20), (2, 7)], &[(6_500, 6)]);
+    plan.malicious = Some((3, Mischief::FalseHave));
+    let summary = holds(plan, &[object(0, 0, 2_437_845, 16)], &faults);
+    assert!(summary.end < ms(60_000), "{:?}", summary.end);
+}

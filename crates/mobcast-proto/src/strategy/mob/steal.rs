@@ -215,6 +215,8 @@ impl Mob {
         let missing = (0..words).flat_map(|i| bits_of(i, swarm.missing_word(i) & known_mask(swarm.known(), i)));
         let mut pieces: Vec<PieceIndex> = missing.filter(|&piece| !self.is_at_hand(swarm, piece)).collect();
         swarm.random.shuffle(&mut pieces);
+        // What it is to import already it has asked for, and nobody seems to have it: all others have their turn before that.
+        pieces.sort_by_key(|&piece| self.todo.contains(piece));
         pieces.truncate(STUCK_PIECES);
         pieces.sort_unstable();
         self.stole_at = swarm.now();
@@ -236,4 +238,24 @@ fn is_obtainable(swarm: &Swarm, piece: PieceIndex) -> bool {
 pub(super) fn waiting_for_disk(swarm: &Swarm) -> impl Iterator<Item = PieceIndex> {
     let late = |open: &OpenPiece| open.arrived_at.is_some_and(|at| swarm.now().since(at) >= DISK_PATIENCE);
     swarm.open().filter(move |(_, open)| late(open)).map(|(piece, _)| piece)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::content::slots::SlotSet;
+    use crate::strategy::mob::tests::swarm;
+
+    use super::*;
+
+    #[test]
+    fn a_stuck_node_asks_for_everything_once_before_it_asks_for_anything_again() {
+        let (mut mob, mut swarm) = (Mob::default(), swarm());
+        swarm.standing.slots = SlotSet::none();
+        swarm.add_known(56, 2, None);
+        for round in 1..=4 {
+            swarm.set_now(swarm.now() + STUCK_AFTER);
+            mob.help_if_stuck(&mut swarm);
+            assert_eq!(mob.todo.count(), round * STUCK_PIECES as u32, "of 64");
+        }
+    }
 }
