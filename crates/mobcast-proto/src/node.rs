@@ -36,11 +36,13 @@ mod group;
 mod holdings;
 mod links;
 mod membership;
+mod releases;
 mod succession;
 pub mod view;
 
 use links::Link;
 use membership::Membership;
+use releases::{Held, Unsaid};
 
 /// How often links are looked after.
 const TICK: Duration = Duration::from_millis(500);
@@ -147,6 +149,10 @@ pub struct Node {
     /// The word that a root is gone, of broadcasts that this node has not heard of.
     held_root_losses: BTreeMap<BroadcastId, (LinkId, Frame)>,
     finished: BTreeSet<BroadcastId>,
+    /// The last releases, which not all peers have heard from this node.
+    unsaid: VecDeque<Unsaid>,
+    /// Releases of small objects, which leave together with what else goes to a peer.
+    held_releases: Held,
     /// Members that broke the protocol: no link to them is made or taken again.
     banned: BTreeSet<NodeId>,
     next_sequence: u32,
@@ -197,6 +203,8 @@ impl Node {
             untold: Vec::new(),
             held_root_losses: BTreeMap::new(),
             finished: BTreeSet::new(),
+            unsaid: VecDeque::new(),
+            held_releases: Held::default(),
             banned: BTreeSet::new(),
             next_sequence: 0,
             pending: BTreeMap::new(),
@@ -287,7 +295,8 @@ impl Node {
         let coordinator = self.coordinator.as_ref().and_then(Coordinator::timeout);
         let membership = self.membership.timeout();
         let uploads = self.uploads.timeout(self.now);
-        let others = Time::earliest([coordinator, membership, uploads, self.gauging.timeout()]);
+        let others =
+            Time::earliest([coordinator, membership, uploads, self.gauging.timeout(), self.held_releases.due()]);
         let first = others.map_or(self.tick_at, |at| at.min(self.tick_at));
         self.broadcasts.values().filter_map(Broadcast::timeout).fold(first, Time::min)
     }
@@ -311,12 +320,14 @@ impl Node {
         }
         self.membership_timeout();
         self.look_after_probe();
+        self.let_releases_go();
         self.drain_uploads();
         if now >= self.tick_at {
             self.tick_at = now + TICK;
             self.look_after_links();
             self.review_slots();
             self.look_after_broadcasts();
+            self.say_releases();
             self.acknowledge_assignment();
             self.drain_uploads();
         }
@@ -331,6 +342,9 @@ impl Node {
     }
 
     fn send(&mut self, link: LinkId, frame: Frame) {
+        if self.held_releases.due().is_some() {
+            self.send_held_releases(link);
+        }
         self.outputs.push_back(Output::Send { link, frame });
     }
 

@@ -114,6 +114,7 @@ impl Node {
     pub fn leave(&mut self, now: Time) {
         self.set_now(now);
         self.flush_reports();
+        self.say_releases();
         for link in self.links.keys().collect::<Vec<_>>() {
             self.send(link, Frame::Bye);
             self.outputs.push_back(Output::Close { link, reason: CloseReason::Unneeded });
@@ -254,7 +255,8 @@ impl Node {
         if !self.member_links().is_empty() {
             self.tell_of_broadcasts();
         }
-        links.into_iter().for_each(|link| self.peer_knows(link, id));
+        // Who has sent the whole object is told of the rest if the object is announced after all.
+        links.into_iter().filter(|&link| Some(link) != from).for_each(|link| self.peer_knows(link, id));
         self.with_broadcast(id, |_| {});
         if let Some((link, frame)) = self.held_root_losses.remove(&id) {
             self.member_frame(link, frame);
@@ -424,12 +426,7 @@ impl Node {
                 let pending = Pending::VerifyAbort { broadcast, reason, frame, link };
                 self.verify_end(broadcast, SignatureDomain::Abort, body, signature, pending);
             }
-            Frame::Release { broadcast, signature } if self.is_released_already(broadcast, signature, link) => {}
-            Frame::Release { broadcast, signature } => {
-                let body = broadcast_body(broadcast, "");
-                let pending = Pending::VerifyRelease { broadcast, frame, link };
-                self.verify_end(broadcast, SignatureDomain::Release, body, signature, pending);
-            }
+            Frame::Release { broadcast, signature } => self.release_heard(link, broadcast, signature),
             Frame::RootLost { broadcast, .. } if !self.broadcasts.contains_key(&broadcast) => {
                 self.hold_root_loss(link, broadcast, frame);
             }

@@ -1,5 +1,5 @@
-//! How broadcasts end at a node: complete, failed, given up by the root, released by the authority; and what is reported
-//! of that.
+//! How broadcasts end at a node: complete, failed, given up by the root, without one; and what is reported of that. Releases are in
+//! `releases.rs`.
 
 use crate::broadcast::{Broadcast, Phase};
 use crate::content::manifest::SignatureDomain;
@@ -23,9 +23,6 @@ const OBTAINABLE_MAX: Duration = SILENCE_MAX.times(3);
 /// A result that is not answered by a release is said again after this, together with who says it: whoever was above may be gone,
 /// and have taken it along, or the coordinator may have given this node up. As receipts, less often in large groups.
 const RESULT_INTERVAL: Duration = SILENCE_MAX;
-/// A release that is heard again is passed on again after this: it may have been lost further down. Not at once, because what
-/// orphans hang on may for a while be part of a circle; unless somebody further down is known to wait for it.
-const RELEASE_INTERVAL: Duration = Duration::from_secs(1);
 /// An object that went down the tree in one frame is announced to all peers if it is not over by then.
 const WHOLE_PATIENCE: Duration = Duration::from_millis(500);
 
@@ -140,73 +137,6 @@ impl Node {
             let links = self.member_links().into_iter().filter(|&link| link != from);
             links.collect::<Vec<_>>().into_iter().for_each(|link| self.send(link, frame.clone()));
             self.fail(id, Failure::Aborted(reason));
-        }
-    }
-
-    pub(super) fn sign_release(&mut self, id: BroadcastId) {
-        let body = broadcast_body(id, "");
-        let pending = Pending::SignRelease { broadcast: id };
-        self.have_signed(pending, Signer::Authority, SignatureDomain::Release, &body);
-    }
-
-    pub(super) fn release_signed(&mut self, id: BroadcastId, signature: Signature) {
-        self.pass_release_on(id, signature, None);
-        self.tell_released(id);
-    }
-
-    pub(super) fn release_verified(&mut self, id: BroadcastId, frame: Frame, from: LinkId, valid: bool) {
-        if !valid {
-            return self.drop_peer(from, CloseReason::Violation(format!("forged the end of {id}")));
-        }
-        if self.is_coordinating() {
-            return;
-        }
-        let Frame::Release { signature, .. } = frame else { return };
-        let now = self.now;
-        let due =
-            |b: &Broadcast| b.release_awaited || b.release_passed_at.is_none_or(|at| now.since(at) >= RELEASE_INTERVAL);
-        if self.broadcasts.get(&id).is_some_and(due) {
-            self.pass_release_on(id, signature, Some(from));
-        }
-        let done = |b: &Broadcast| b.reported || (b.phase == Phase::Complete && b.swarm().standing.node == id.root);
-        if self.broadcasts.get(&id).is_some_and(done) {
-            self.tell_released(id);
-        }
-    }
-
-    /// Whoever reports its result when a broadcast has been released already, as late members do, waits for the release to be said again.
-    pub(super) fn await_release(&mut self, report: &Report) {
-        if let Report::Result(result) = report
-            && let Some(broadcast) = self.broadcasts.get_mut(&result.broadcast)
-        {
-            broadcast.release_awaited |= broadcast.release.is_some();
-        }
-    }
-
-    /// Whether a release says nothing new: it comes from every peer, and counts again only from above.
-    pub(super) fn is_released_already(&self, id: BroadcastId, signature: Signature, from: LinkId) -> bool {
-        let told = self.broadcasts.get(&id).is_some_and(|b| b.released && b.release == Some(signature));
-        told && self.upward_link() != Some(from)
-    }
-
-    /// Passes a release on, to all peers when it is new: whoever hears it goes, and a child whose link stands still for a moment
-    /// (between clusters, mostly) would find nobody left to hear it from. Said again, it goes down the tree.
-    fn pass_release_on(&mut self, id: BroadcastId, signature: Signature, from: Option<LinkId>) {
-        let mut new = false;
-        if let Some(broadcast) = self.broadcasts.get_mut(&id) {
-            broadcast.release_passed_at = Some(self.now);
-            broadcast.release_awaited = false;
-            new = broadcast.release.replace(signature).is_none();
-        }
-        let links = if new { self.member_links() } else { self.child_links() };
-        let frame = Frame::Release { broadcast: id, signature };
-        links.into_iter().filter(|&link| Some(link) != from).for_each(|link| self.send(link, frame.clone()));
-    }
-
-    /// Tells the application, once: the release is said again for late members, and for those who may have missed it.
-    fn tell_released(&mut self, id: BroadcastId) {
-        if self.broadcasts.get_mut(&id).is_some_and(|b| !std::mem::replace(&mut b.released, true)) {
-            self.event(Event::Released { broadcast: id });
         }
     }
 

@@ -262,6 +262,7 @@ impl Node {
 
     fn forget_link(&mut self, link: LinkId) {
         self.uploads.remove_link(link);
+        self.drop_held_releases(link);
         let now = self.now;
         let ids: Vec<BroadcastId> = self.broadcasts.keys().collect();
         for id in ids {
