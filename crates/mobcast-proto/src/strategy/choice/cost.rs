@@ -20,11 +20,14 @@ const LINK_ROUND_TRIPS: f64 = 1.0;
 /// it: ten segments (RFC 6928), paced over half of it.
 const WINDOW_FIRST: f64 = 2.0 * 14_480.0;
 
-/// Seconds that `mob` takes before its rate is reached: what nobody has asked for is left for a tenth of a second to those whose part
-/// it is…
-const MOB_START: f64 = 0.1;
-/// …parts find their takers, a little later with each node…
+/// Seconds that `mob` takes before its rate is reached, in one cluster and between several: what nobody has asked for is left for a tenth
+/// of a second to those whose part it is…
+const MOB_START_INSIDE: f64 = 0.05;
+const MOB_START_BETWEEN: f64 = 0.1;
+/// …parts find their takers, between clusters a little later with each node…
 const MOB_START_PER_NODE: f64 = 0.0015;
+/// …and half as late if there are but so many pieces: few are left to be asked for then…
+const MOB_START_HALF_PIECES: f64 = 40.0;
 /// …and between clusters requests and news of what is there go to and fro.
 const MOB_ROUND_TRIPS: f64 = 6.0;
 /// Part of the optimum that `mob` reaches from then on: where the root's card binds, and between clusters.
@@ -59,10 +62,15 @@ impl Costs {
     pub(super) fn of_mob(&self, bytes: u64, piece_size: u32, order: &Order, network: &Topology) -> f64 {
         let root = network.find(&order.clusters()[0].name).unwrap_or_default();
         let best = optimum(network, root).payload_bytes_per_s.map_or(f64::INFINITY, |rate| rate as f64);
-        let part = if order.clusters().len() == 1 { MOB_PART_INSIDE } else { MOB_PART_BETWEEN };
         let rtt = 2.0 * Places::new(order, network).longest_delay();
-        let start = MOB_START + MOB_START_PER_NODE * order.len() as f64 + MOB_ROUND_TRIPS * rtt;
         let piece = (bytes as f64).min(f64::from(piece_size));
+        let pieces = bytes as f64 / piece;
+        let few = pieces / (pieces + MOB_START_HALF_PIECES);
+        let (start, part) = match order.clusters() {
+            [_] => (MOB_START_INSIDE, MOB_PART_INSIDE),
+            _ => ((MOB_START_BETWEEN + MOB_START_PER_NODE * order.len() as f64) * few, MOB_PART_BETWEEN),
+        };
+        let start = start + MOB_ROUND_TRIPS * rtt;
         start + bytes as f64 / best.min(self.own_rate(piece)) / part
     }
 
