@@ -422,3 +422,15 @@ fn seed_1392531_a_stuck_member_asks_for_everything_before_it_asks_again() {
     let summary = holds(plan, &[object(0, 0, 2_437_845, 16)], &faults);
     assert!(summary.end < ms(60_000), "{:?}", summary.end);
 }
+
+/// The first successor was unplugged. Of two members below it one told the other, which had no way up, who it is, and was put below the
+/// founder. The other one passed that on 20 s later, when the successor had taken over, which waited for both.
+#[test]
+fn seed_1575167_a_coordinator_gives_up_whom_it_knows_from_an_old_standing_alone() {
+    let (one, three) = (ClusterIndex(0), ClusterIndex(2));
+    let unplugged = Fault::Unplug(2, Duration::from_millis(23_014));
+    let faults = [(241, unplugged), (384, Fault::Join(one)), (438, Fault::Join(three)), (1_133, Fault::Join(three))];
+    let plan = plan(1_575_167, &[(1, 103), (1, 79), (1, 56)], &[(1_500, 10), (9_500, 11), (7_000, 42)]);
+    let summary = holds(plan, &[object(0, 0, 998_233, 16)], &faults);
+    assert!(summary.end < ms(60_000), "{:?}", summary.end);
+}

@@ -15,6 +15,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = SILENCE_MAX;
 /// Each time it is sent again doubles the patience, up to this: the way may just be slow.
 const PATIENCE_MAX: Duration = Duration(8 * SILENCE_MAX.0);
+/// Whoever is known from a standing alone acknowledges an assignment within this, or is given up. It is sent again once or twice
+/// meanwhile.
+const STANDING_PATIENCE: Duration = SILENCE_MAX.times(3);
 /// What was sent later than this before its way broke is on another way already.
 const ON_ITS_WAY: Duration = Duration::from_secs(1);
 
@@ -67,7 +70,21 @@ impl Node {
     pub(super) fn acknowledged(&mut self, node: NodeId, epoch: u32) {
         if self.coordination.unacknowledged.get(&node).is_some_and(|last| last.epoch == epoch) {
             self.coordination.unacknowledged.remove(&node);
+            self.coordination.unproven.remove(&node);
         }
+    }
+
+    /// A standing has made a node a member. It may have waited at another node that had no way up, while the one that it is of
+    /// died, or found a place below another coordinator.
+    pub(super) fn await_proof(&mut self, node: NodeId) {
+        self.coordination.unproven.insert(node, self.now);
+    }
+
+    /// Members of which nothing but a standing of long ago is known.
+    pub(super) fn unproven_for_long(&self) -> Vec<NodeId> {
+        let patience = STANDING_PATIENCE.times(self.thousands());
+        let unproven = self.coordination.unproven.iter();
+        unproven.filter(|&(_, &since)| self.now.since(since) >= patience).map(|(&node, _)| node).collect()
     }
 
     /// A member says which assignment it has. It has its place, then, also if what it said of that was lost further up.

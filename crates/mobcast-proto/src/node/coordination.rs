@@ -45,6 +45,8 @@ pub(super) struct Coordination {
     pub(super) missing: BTreeMap<NodeId, Time>,
     /// Members that have not said that they have their last assignment.
     pub(super) unacknowledged: BTreeMap<NodeId, Unacknowledged>,
+    /// Members known from a standing alone, until they acknowledge an assignment: since when.
+    pub(super) unproven: BTreeMap<NodeId, Time>,
     /// Successors that have the authority's key, with the children that they were told of.
     pub(super) entrusted: BTreeMap<NodeId, Vec<NodeId>>,
     /// Reports of nodes whose standing is being verified.
@@ -423,7 +425,8 @@ impl Node {
         }
     }
 
-    /// Gives up members that stay out of sight, and admitted nodes that never took their place.
+    /// Gives up members that stay out of sight, admitted nodes that never took their place, and those whose standing is all
+    /// that has come of them.
     pub(super) fn look_after_members(&mut self) {
         self.look_after_assignments();
         let now = self.now;
@@ -431,7 +434,7 @@ impl Node {
         let missing = self.coordination.missing.iter().filter(|&(_, &since)| now.since(since) >= LOST_GRACE);
         let moving = self.coordination.moving.iter().filter(|(_, (since, _))| now.since(*since) >= MOVE_PATIENCE);
         let lost = late.map(|(&n, _)| n).chain(missing.map(|(&n, _)| n)).chain(moving.map(|(&n, _)| n));
-        let lost: Vec<NodeId> = lost.collect();
+        let lost: Vec<NodeId> = lost.chain(self.unproven_for_long()).collect();
         lost.into_iter().for_each(|node| self.lose_member(node));
         self.release_again();
     }
@@ -442,6 +445,7 @@ impl Node {
         self.coordination.missing.remove(&node);
         self.coordination.moving.remove(&node);
         self.coordination.unacknowledged.remove(&node);
+        self.coordination.unproven.remove(&node);
         self.coordination.parents.remove(&node);
         let described = self.describe(node);
         let now = self.now;
