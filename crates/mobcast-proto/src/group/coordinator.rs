@@ -21,6 +21,7 @@ use placing::Joining;
 use plans::Plans;
 use rounds::{ADMISSIONS_AT_ONCE, Rounds};
 use shares::Newcomers;
+use ways::Ways;
 
 /// Members that must accuse another one before it loses its share.
 const ACCUSERS_MIN: usize = 2;
@@ -151,6 +152,7 @@ pub struct Coordinator {
     /// Successors that the last assignments named.
     named: Vec<NodeId>,
     changed: BTreeSet<NodeId>,
+    ways: Ways,
     decisions: VecDeque<Decision>,
     closing: bool,
     plans: Plans,
@@ -201,6 +203,7 @@ impl Coordinator {
             next_cluster: 0,
             named: Vec::new(),
             changed: BTreeSet::new(),
+            ways: Ways::default(),
             decisions: VecDeque::new(),
             closing: false,
             plans: Plans::new(Overlays::default(), seed),
@@ -327,6 +330,7 @@ impl Coordinator {
     pub fn handle_timeout(&mut self, now: Time) {
         self.company_is_here(now);
         self.advance_gauge(now);
+        self.ways.stale(now).into_iter().for_each(|child| self.way_gone(now, child));
         if self.rounds.due().is_some_and(|at| at <= now) {
             let first = self.admissible.len().min(ADMISSIONS_AT_ONCE);
             let waiting = self.admissible.drain(..first).collect();
@@ -376,6 +380,7 @@ impl Coordinator {
         if cluster.members.is_empty() {
             self.clusters.remove(&member.info.cluster);
         }
+        self.changed.extend(self.ways.remove(node));
         self.changed.remove(&node);
         self.plans.remove(node);
         self.unpaired |= !self.graph.counterparts(node).is_empty();
@@ -563,27 +568,6 @@ impl Coordinator {
             self.changed.extend(self.graph.pair_clusters(&members));
         }
     }
-
-    fn publish(&mut self) {
-        if self.members.len() <= PLANNED_AT_ONCE_MAX {
-            self.replan();
-        }
-        let successors = self.successors();
-        if successors != self.named {
-            self.named = successors;
-            self.changed.extend(self.members.keys());
-        }
-        if !self.changed.is_empty() {
-            self.epoch = self.epoch.saturating_add(1);
-        }
-        for node in std::mem::take(&mut self.changed) {
-            if let Some(member) = self.members.get_mut(&node) {
-                member.epoch = self.epoch;
-                let assignment = self.assignment(node);
-                self.decisions.push_back(Decision::Assign { assignment: Box::new(assignment) });
-            }
-        }
-    }
 }
 
 mod door;
@@ -594,6 +578,7 @@ mod restore;
 mod rounds;
 mod shares;
 mod views;
+mod ways;
 
 #[cfg(test)]
 mod tests;

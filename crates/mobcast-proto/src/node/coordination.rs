@@ -43,6 +43,8 @@ pub(super) struct Coordination {
     moving: BTreeMap<NodeId, (Time, NodeId)>,
     /// Members out of sight.
     pub(super) missing: BTreeMap<NodeId, Time>,
+    /// Assignments that are being signed.
+    unsigned: usize,
     /// Members that have not said that they have their last assignment.
     pub(super) unacknowledged: BTreeMap<NodeId, Unacknowledged>,
     /// Members known from a standing alone, until they acknowledge an assignment: since when.
@@ -157,11 +159,13 @@ impl Node {
                     }
                     let bytes = assignment.to_bytes();
                     let message = signed_message(SignatureDomain::Assignment, self.config.group, &bytes);
+                    self.coordination.unsigned += 1;
                     let token = self.ask(Pending::SignAssignment(*assignment));
                     self.outputs.push_back(Output::Sign { token, signer: Signer::Authority, message });
                 }
             }
         }
+        self.ask_children();
         self.entrust_successors();
     }
 
@@ -193,12 +197,35 @@ impl Node {
 
     pub(super) fn assignment_signed(&mut self, assignment: Assignment, signature: Signature) {
         let node = assignment.node;
+        self.coordination.unsigned = self.coordination.unsigned.saturating_sub(1);
         if Some(node) == self.id() {
             // For the day when another one coordinates, and asks who this is.
-            return self.membership.own_assignment_signed(&assignment, signature);
+            self.membership.own_assignment_signed(&assignment, signature);
+        } else {
+            self.await_acknowledgement(node, assignment.epoch);
+            self.send_to(node, Frame::Assign { assignment: Box::new(assignment), signature });
         }
-        self.await_acknowledgement(node, assignment.epoch);
-        self.send_to(node, Frame::Assign { assignment: Box::new(assignment), signature });
+        self.ask_children();
+    }
+
+    /// Asks the children to whom many views are under way whether they have them.
+    fn ask_children(&mut self) {
+        if self.coordination.unsigned > 0 {
+            return;
+        }
+        let asked = self.coordinator.as_mut().map(|coordinator| coordinator.views_sent(self.now));
+        for link in asked.into_iter().flatten().filter_map(|child| self.link_to(child)).collect::<Vec<_>>() {
+            self.ping(link);
+        }
+    }
+
+    /// A child has answered a ping: what was sent before it is through.
+    pub(super) fn child_answered(&mut self, link: LinkId, asked: Time) {
+        if let (Some(child), Some(coordinator)) = (self.member_at(link), self.coordinator.as_mut())
+            && coordinator.way_clear(child, asked)
+        {
+            self.drain_coordinator();
+        }
     }
 
     /// Sends a frame to any member: over a link of its own, or down the tree.

@@ -321,7 +321,8 @@ impl Node {
         self.membership.relinked.remove(&node);
         self.membership.let_go.remove(&node);
         let was_child = self.membership.children.remove(&node);
-        if self.coordinator.is_some() {
+        if let Some(coordinator) = &mut self.coordinator {
+            coordinator.way_gone(self.now, node);
             // Also one whose place is elsewhere: its parent may never have heard of it.
             if was_child {
                 self.coordination.missing.entry(node).or_insert(self.now);

@@ -327,7 +327,7 @@ impl Node {
         }
     }
 
-    fn ping(&mut self, link: LinkId) {
+    pub(super) fn ping(&mut self, link: LinkId) {
         if let Some(state) = self.links.get_mut(&link) {
             state.pinged_at = Some(self.now);
             let token = self.now.0;
@@ -346,6 +346,7 @@ impl Node {
         for broadcast in self.broadcasts.values_mut() {
             broadcast.handle_rtt(link, rtt);
         }
+        self.child_answered(link, Time(token));
     }
 
     /// Shortest round-trip time seen on a link.
