@@ -2,6 +2,7 @@
 //! that: a member that kept an old assignment would keep an old share, and take for its cluster what others take too.
 
 use crate::group::report::Report;
+use crate::group::succession::Standing;
 use crate::limits::SILENCE_MAX;
 use crate::time::{Duration, Time};
 use crate::units::NodeId;
@@ -70,21 +71,24 @@ impl Node {
     pub(super) fn acknowledged(&mut self, node: NodeId, epoch: u32) {
         if self.coordination.unacknowledged.get(&node).is_some_and(|last| last.epoch == epoch) {
             self.coordination.unacknowledged.remove(&node);
+        }
+        // Not the last one perhaps, but one that was made after its standing.
+        if self.coordination.unproven.get(&node).is_some_and(|&(_, old)| epoch > old) {
             self.coordination.unproven.remove(&node);
         }
     }
 
     /// A standing has made a node a member. It may have waited at another node that had no way up, while the one that it is of
     /// died, or found a place below another coordinator.
-    pub(super) fn await_proof(&mut self, node: NodeId) {
-        self.coordination.unproven.insert(node, self.now);
+    pub(super) fn await_proof(&mut self, standing: &Standing) {
+        self.coordination.unproven.insert(standing.credential.node, (self.now, standing.assignment.epoch));
     }
 
     /// Members of which nothing but a standing of long ago is known.
     pub(super) fn unproven_for_long(&self) -> Vec<NodeId> {
         let patience = STANDING_PATIENCE.times(self.thousands());
         let unproven = self.coordination.unproven.iter();
-        unproven.filter(|&(_, &since)| self.now.since(since) >= patience).map(|(&node, _)| node).collect()
+        unproven.filter(|&(_, &(since, _))| self.now.since(since) >= patience).map(|(&node, _)| node).collect()
     }
 
     /// A member says which assignment it has. It has its place, then, also if what it said of that was lost further up.

@@ -47,8 +47,8 @@ pub(super) struct Coordination {
     unsigned: usize,
     /// Members that have not said that they have their last assignment.
     pub(super) unacknowledged: BTreeMap<NodeId, Unacknowledged>,
-    /// Members known from a standing alone, until they acknowledge an assignment: since when.
-    pub(super) unproven: BTreeMap<NodeId, Time>,
+    /// Members known from a standing alone, until they acknowledge a later assignment: since when, and the epoch of the standing's.
+    pub(super) unproven: BTreeMap<NodeId, (Time, u32)>,
     /// Successors that have the authority's key, with the children that they were told of.
     pub(super) entrusted: BTreeMap<NodeId, Vec<NodeId>>,
     /// Reports of nodes whose standing is being verified.

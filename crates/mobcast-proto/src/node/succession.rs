@@ -301,7 +301,7 @@ impl Node {
         if let Some(coordinator) = &mut self.coordinator {
             let epoch = if standing.assignment.term == self.membership.term() { standing.assignment.epoch } else { 0 };
             if coordinator.adopt(&standing) {
-                self.await_proof(node);
+                self.await_proof(&standing);
                 self.tell_of_member(node, "was a member already");
                 self.note_over(&standing);
                 self.drain_coordinator();
@@ -375,7 +375,7 @@ impl Node {
         self.coordination = super::coordination::Coordination::since(self.now);
         regency.standings.values().for_each(|standing| self.note_over(standing));
         for (&node, standing) in regency.standings.iter().filter(|&(&node, _)| node != own) {
-            self.await_proof(node);
+            self.await_proof(standing);
             self.tell_of_member(node, "was a member already");
             if let Some(parent) = &standing.assignment.parent {
                 let replaced = self.membership.is_deposed(parent.node);
