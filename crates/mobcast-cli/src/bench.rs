@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap::builder::{BoolishValueParser, PossibleValuesParser};
-use mobcast::{AUTO, BroadcastOptions, Group, STRATEGIES, Sink, SinkOptions, Source};
+use mobcast::{AUTO, BroadcastOptions, Group, NodeState, STRATEGIES, Sink, SinkOptions, Source};
 use serde::Serialize;
 use tokio::time::timeout;
 
@@ -223,13 +223,17 @@ async fn broadcast(group: &Group, args: &BenchArgs, data: Vec<u8>) -> Outcome<Ti
     let mut broadcast = group.broadcast(Source::bytes(data), options).await?;
     broadcast.released().await?;
     let seconds = start.elapsed().as_secs_f64();
-    let report = broadcast.report().await;
-    let failed = report.nodes.iter().find_map(|node| Some((&node.name, node.failure.as_ref()?)));
-    if let Some((name, failure)) = failed {
-        return Err(Failure::new(Status::Incomplete, format_args!("{name}: {failure}")));
+    // Not a report, which says much more: to make one takes as long as the object does at a node.
+    for node in broadcast.progress().nodes {
+        let failure = match node.state {
+            NodeState::Complete | NodeState::Receiving => continue,
+            NodeState::Failed(reason) => reason,
+            NodeState::Lost => "the node was lost".into(),
+        };
+        return Err(Failure::new(Status::Incomplete, format_args!("{}: {failure}", node.name)));
     }
     let reason = broadcast.choice().map(|choice| choice.reason.clone());
-    Ok(Timed { strategy: report.strategy, reason, started_at: report.started_at, seconds })
+    Ok(Timed { strategy: broadcast.strategy().to_owned(), reason, started_at: broadcast.started_at(), seconds })
 }
 
 /// A line for the person.
@@ -264,7 +268,7 @@ async fn receive(source: TicketSource, args: &BenchArgs, screen: &mut Screen) ->
             let _ = broadcast.released().await;
             break;
         }
-        report.complete_at.extend(broadcast.report().await.complete_at);
+        report.complete_at.extend(broadcast.complete_at());
     }
     leave(group).await;
     if args.output.json { output::print_json(&report) } else { Ok(()) }

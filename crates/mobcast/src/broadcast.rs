@@ -184,6 +184,21 @@ impl Broadcast {
         self.transfer.id
     }
 
+    /// Name of the strategy.
+    pub fn strategy(&self) -> &str {
+        &self.transfer.descriptor.strategy
+    }
+
+    /// The start at this node, as [`Report::started_at`].
+    pub fn started_at(&self) -> f64 {
+        unix_seconds(self.transfer.started_at())
+    }
+
+    /// When this node had everything, as [`Report::complete_at`]; none until then.
+    pub fn complete_at(&self) -> Option<f64> {
+        self.transfer.complete_at().map(unix_seconds)
+    }
+
     /// Waits until this node has everything: a receiver verified and in its place, the root read and signed, and found
     /// unchanged at the end.
     pub async fn complete(&mut self) -> Result<Completed, Error> {
@@ -291,8 +306,8 @@ impl Broadcast {
             object_hash: completed.map(|completed| completed.object_hash.to_string()).unwrap_or_default(),
             bytes,
             seconds,
-            started_at: unix_seconds(transfer.started_at()),
-            complete_at: transfer.complete_at().map(unix_seconds),
+            started_at: self.started_at(),
+            complete_at: self.complete_at(),
             throughput_mb_s: if seconds > 0.0 { bytes as f64 / 1e6 / seconds } else { 0.0 },
             source_may_leave_seconds: transfer.may_leave().map(|time| time.as_secs_f64()),
             strategy: transfer.descriptor.strategy.clone(),
