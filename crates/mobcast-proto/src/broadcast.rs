@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::content::announcement::{Announcement, Whole};
+use crate::content::hashed::HashedObject;
 use crate::content::have::{Run, runs_of};
 use crate::content::manifest::{Batch, Chain, End};
 use crate::fetch::swarm::Swarm;
@@ -67,7 +68,7 @@ pub struct Broadcast {
     /// When this node first heard of it.
     pub started: Time,
     /// The whole object, if it is small enough to travel in one frame.
-    pub whole: Option<Vec<u8>>,
+    pub whole: Option<HashedObject>,
     /// When pieces were receipted last.
     pub receipted_at: Time,
     /// Whether its result was reported.
@@ -175,7 +176,7 @@ impl Broadcast {
 
     /// The frame that carries the whole object, once its only batch is known.
     pub fn whole_frame(&self) -> Option<Frame> {
-        let data = self.whole.clone()?;
+        let data = Arc::clone(self.whole.as_ref()?.data());
         let (batch, batch_signature) = self.batches.first().filter(|(batch, _)| batch.end.is_some())?.clone();
         let announcement = self.announcement.clone();
         let whole = Box::new(Whole { announcement, batch, batch_signature, data });
@@ -304,7 +305,7 @@ impl Broadcast {
         self.swarm.set_now(now);
         self.phase = Phase::Active;
         // What came in one frame is asked of nobody: it would be stored twice.
-        if self.whole.as_ref().is_none_or(Vec::is_empty) {
+        if self.whole.as_ref().is_none_or(|whole| whole.data().is_empty()) {
             self.resume();
         }
     }

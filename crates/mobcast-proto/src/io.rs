@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::content::hashed::HashedObject;
 use crate::content::object::Descriptor;
 use crate::group::assignment::Credential;
 use crate::group::gauge::Measurement;
@@ -213,14 +214,12 @@ pub enum Output {
         /// The piece.
         piece: PieceIndex,
     },
-    /// Take this as the payload of a piece, check and store it, as for `VerifyPiece`.
-    StorePiece {
+    /// Take this as the only piece of an object, compare its hash and store it, as for `VerifyPiece`.
+    StoreWhole {
         /// The broadcast.
         broadcast: BroadcastId,
-        /// The piece.
-        piece: PieceIndex,
         /// Its bytes.
-        data: Vec<u8>,
+        object: HashedObject,
     },
     /// Tell the application.
     Event(Event),

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 
 use crate::broadcast::Broadcast;
 use crate::content::announcement::Announcement;
+use crate::content::hashed::HashedObject;
 use crate::content::manifest::{Batch, SignatureDomain, signed_message};
 use crate::content::object::Descriptor;
 use crate::flow::upload::Uploads;
@@ -99,7 +100,7 @@ struct Unverified {
     /// Whose frame is being checked.
     first: LinkId,
     links: BTreeSet<LinkId>,
-    whole: Option<(LinkId, Batch, Signature, Vec<u8>)>,
+    whole: Option<(LinkId, Batch, Signature, HashedObject)>,
     /// Whether only this node's place in the group is missing.
     verified: bool,
     /// The first batch, which came with it.

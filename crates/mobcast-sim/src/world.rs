@@ -8,9 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use blake3::hazmat::HasherExt;
-use mobcast_proto::content::Descriptor;
 use mobcast_proto::content::have::HaveSet;
+use mobcast_proto::content::{Descriptor, HashedObject};
 use mobcast_proto::group::gauge::Measurement;
 use mobcast_proto::limits::CHUNK_BYTES_MAX;
 use mobcast_proto::node::Node;
@@ -314,7 +313,8 @@ impl World {
     /// If the machine is not a member yet.
     pub fn broadcast(&mut self, from: NodeIndex, descriptor: Descriptor, whole: Option<Vec<u8>>) -> BroadcastId {
         let (length, piece_size) = (descriptor.length.unwrap_or(0), descriptor.piece_size);
-        let real = whole.as_ref().map(|data| Digest(blake3::Hasher::new().update(data).finalize_non_root()));
+        let whole = whole.map(|data| HashedObject::of(data.into()));
+        let real = whole.as_ref().and_then(HashedObject::piece);
         let now = self.local(from);
         let machine = &mut self.machines[from.0 as usize];
         assert!(machine.source.is_none(), "a machine reads one source at a time");

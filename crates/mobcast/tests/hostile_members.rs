@@ -161,7 +161,7 @@ fn forgeries(puppet: &Puppet, id: BroadcastId, real: &Announcement) -> Vec<(Fram
     let mut posing = mine.clone();
     posing.credential.node = ROOT;
     let whole =
-        Whole { announcement: mine.clone(), batch: batch.clone(), batch_signature: mine.signature, data: vec![1] };
+        Whole { announcement: mine.clone(), batch: batch.clone(), batch_signature: mine.signature, data: [1].into() };
     let batch_signature = puppet.sign(SignatureDomain::Batch, &batch.to_bytes());
     let abort = puppet.sign(SignatureDomain::Abort, &ending);
     let release = puppet.sign(SignatureDomain::Release, &ending);

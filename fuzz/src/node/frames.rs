@@ -303,7 +303,12 @@ fn whole(u: &mut Unstructured<'_>) -> Result<Whole> {
     if u.ratio(1, 8)? {
         batch.first = piece(u)?;
     }
-    Ok(Whole { announcement: announcement(node(u)?, descriptor), batch, batch_signature: signature(u)?, data })
+    Ok(Whole {
+        announcement: announcement(node(u)?, descriptor),
+        batch,
+        batch_signature: signature(u)?,
+        data: data.into(),
+    })
 }
 
 /// The hash of an object's only piece.

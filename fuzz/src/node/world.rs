@@ -317,13 +317,16 @@ impl World {
                 assert_eq!(first.0, *known, "hashes of {broadcast} are out of order");
                 *known += hashes.len() as u32;
             }
-            Output::VerifyPiece { broadcast, piece } | Output::StorePiece { broadcast, piece, .. } => {
-                assert!(!self.full.contains(&(broadcast, piece)), "{piece} of {broadcast} is verified twice at once");
-                self.full.push((broadcast, piece));
-            }
+            Output::VerifyPiece { broadcast, piece } => self.full(broadcast, piece),
+            Output::StoreWhole { broadcast, .. } => self.full(broadcast, PieceIndex(0)),
             Output::DropPiece { .. } => {}
             Output::Event(event) => self.event(event),
         }
+    }
+
+    fn full(&mut self, broadcast: BroadcastId, piece: PieceIndex) {
+        assert!(!self.full.contains(&(broadcast, piece)), "{piece} of {broadcast} is verified twice at once");
+        self.full.push((broadcast, piece));
     }
 
     fn send(&mut self, link: LinkId, frame: &Frame) {

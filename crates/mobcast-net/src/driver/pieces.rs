@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::BytesMut;
-use mobcast_proto::content::Descriptor;
 use mobcast_proto::content::have::HaveSet;
 use mobcast_proto::content::object::{piece_offset, piece_range};
+use mobcast_proto::content::{Descriptor, HashedObject};
 use mobcast_proto::limits::{OPEN_PIECES_BYTES_MAX, SPARE_PIECES_BYTES_MAX};
 use mobcast_proto::{BroadcastId, ByteRange, Digest, LinkId, PieceIndex};
 
@@ -103,7 +103,8 @@ impl FullPiece {
 #[derive(Debug)]
 enum PieceData {
     Pooled(BytesMut),
-    Owned(Vec<u8>),
+    /// Hashed already.
+    Whole(HashedObject),
 }
 
 /// What became of a complete piece.
@@ -246,22 +247,24 @@ impl PieceTable {
         inner.full_piece(broadcast, piece, PieceData::Pooled(taken), len)
     }
 
-    /// A piece that came in one frame, with its object. None if it is not wanted or has another length.
-    pub fn take_whole(&self, broadcast: BroadcastId, piece: PieceIndex, data: Vec<u8>) -> Option<FullPiece> {
-        let inner = self.lock();
+    /// The only piece of an object, which came in one frame. None if it is not wanted or has another length.
+    pub fn take_whole(&self, broadcast: BroadcastId, object: HashedObject) -> Option<FullPiece> {
+        let (inner, piece) = (self.lock(), PieceIndex(0));
         let len = inner.broadcasts.get(&broadcast)?.len(piece);
-        (data.len() == len as usize).then_some(())?;
-        inner.full_piece(broadcast, piece, PieceData::Owned(data), len)
+        (object.data().len() == len as usize).then_some(())?;
+        inner.full_piece(broadcast, piece, PieceData::Whole(object), len)
     }
 
     /// Verifies a piece and stores it. Blocks for as long as hashing and writing take.
     pub fn store(&self, full: FullPiece) -> Verdict {
         let FullPiece { broadcast, piece, data, len, piece_size, expected, sink, index } = full;
-        let bytes = match &data {
-            PieceData::Pooled(buffer) => &buffer[..len as usize],
-            PieceData::Owned(bytes) => &bytes[..],
+        let (bytes, hash) = match &data {
+            PieceData::Pooled(buffer) => {
+                let bytes = &buffer[..len as usize];
+                (bytes, hash_piece(piece, piece_size, bytes))
+            }
+            PieceData::Whole(object) => (&object.data()[..], PieceHash::of_whole(object)),
         };
-        let hash = hash_piece(piece, piece_size, bytes);
         let verdict = match hash.subtree == expected {
             true => index.store(piece_offset(piece, piece_size), bytes, &sink),
             false => Verdict::Forged,
@@ -273,7 +276,7 @@ impl PieceTable {
     fn stored(&self, broadcast: BroadcastId, piece: PieceIndex, data: PieceData, verdict: &Verdict, hash: PieceHash) {
         let mut inner = self.lock();
         let len = match data {
-            PieceData::Owned(bytes) => bytes.len() as u64,
+            PieceData::Whole(object) => object.data().len() as u64,
             PieceData::Pooled(buffer) => inner.keep(broadcast, buffer),
         };
         let Some(incoming) = inner.broadcasts.get_mut(&broadcast) else { return };

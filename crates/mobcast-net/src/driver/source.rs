@@ -35,19 +35,6 @@ pub struct SourceReader {
     pub stopped: Arc<AtomicBool>,
 }
 
-/// The hashes of an object of one piece: the piece's, none if it is empty, and its own.
-pub fn hash_whole(data: &[u8], piece_size: u32) -> (Option<Digest>, Digest) {
-    let mut object = ObjectHasher::new();
-    let piece = (!data.is_empty()).then(|| {
-        let mut hasher = PieceHasher::new(PieceIndex(0), piece_size);
-        hasher.update(data);
-        let hash = hasher.finish();
-        object.push(hash.subtree, hash.root);
-        hash.subtree
-    });
-    (piece, object.finish().expect("the first piece's root value was given with it"))
-}
-
 /// How a source ended.
 struct End {
     /// Hashes that the core has not heard of.

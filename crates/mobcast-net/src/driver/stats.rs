@@ -43,6 +43,11 @@ impl TransferStats {
         self.pieces.load(Ordering::Relaxed)
     }
 
+    /// Whether payload of it has crossed any link.
+    pub fn has_traffic(&self) -> bool {
+        self.bytes_in() + self.bytes_out() > 0
+    }
+
     /// Pieces whose hashes are known.
     pub fn known(&self) -> u32 {
         self.known.load(Ordering::Relaxed)

@@ -4,6 +4,7 @@
 //! Left to others: which pieces there are, and whether a value is the one that the root signed.
 
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
+use mobcast_proto::content::HashedObject;
 use mobcast_proto::{Digest, PieceIndex};
 
 /// The hash values of one piece.
@@ -13,6 +14,13 @@ pub struct PieceHash {
     pub subtree: Digest,
     /// Only for piece 0: the plain BLAKE3 of the piece, which is the object's hash if no other piece follows.
     pub root: Option<Digest>,
+}
+
+impl PieceHash {
+    /// Those of an object of one piece, which is hashed already.
+    pub fn of_whole(object: &HashedObject) -> PieceHash {
+        PieceHash { subtree: object.piece().unwrap_or_default(), root: Some(object.hash()) }
+    }
 }
 
 /// Hashes one piece in as many steps as the caller likes (64 KiB to 1 MiB are fast).

@@ -1,12 +1,13 @@
 //! The proof that a broadcast is its root's: the description of the object with the signatures that bind it to the
 //! root and the root to the group. And a whole object of one piece with its proof, for those that travel in one frame.
 
-use blake3::hazmat::HasherExt;
+use std::sync::Arc;
 
+use crate::content::hashed::HashedObject;
 use crate::content::manifest::Batch;
 use crate::content::object::Descriptor;
 use crate::group::assignment::Credential;
-use crate::units::{BroadcastId, ClusterId, Digest, Signature};
+use crate::units::{BroadcastId, ClusterId, Signature};
 use crate::wire::codec::{DecodeError, Reader, Writer};
 
 /// Largest object that travels in one frame, bytes: a control frame less descriptor, credential and signatures.
@@ -37,7 +38,7 @@ pub struct Whole {
     /// The root's signature over the batch.
     pub batch_signature: Signature,
     /// The object.
-    pub data: Vec<u8>,
+    pub data: Arc<[u8]>,
 }
 
 impl Announcement {
@@ -70,16 +71,12 @@ impl Announcement {
 }
 
 impl Whole {
-    /// Whether the data is what its batch says. The batch's signature is the caller's business.
-    pub fn is_intact(&self) -> bool {
-        let subtree = || {
-            let mut hasher = blake3::Hasher::new();
-            hasher.update(&self.data);
-            Digest(hasher.finalize_non_root())
-        };
-        let hashes = if self.data.is_empty() { Vec::new() } else { vec![subtree()] };
+    /// The data, if it is what its batch says. The batch's signature is the caller's business.
+    pub fn intact(&self) -> Option<HashedObject> {
+        let object = HashedObject::of(Arc::clone(&self.data));
         let length = self.batch.end.map(|end| end.length);
-        length == Some(self.data.len() as u64) && hashes == *self.batch.hashes
+        let is_intact = length == Some(self.data.len() as u64) && object.piece().as_slice() == &*self.batch.hashes;
+        is_intact.then_some(object)
     }
 
     /// Writes the object with its proof.
@@ -95,7 +92,7 @@ impl Whole {
             announcement: Announcement::read(r)?,
             batch: Batch::read(r)?,
             batch_signature: r.signature()?,
-            data: r.bytes("object of one piece", WHOLE_BYTES_MAX as usize)?.to_vec(),
+            data: r.bytes("object of one piece", WHOLE_BYTES_MAX as usize)?.into(),
         })
     }
 }
@@ -105,14 +102,10 @@ mod tests {
     use super::*;
     use crate::content::manifest::End;
     use crate::content::manifest::tests::descriptor;
-    use crate::units::PieceIndex;
+    use crate::units::{Digest, PieceIndex};
 
     fn whole(data: &[u8], signed: &[u8]) -> Whole {
-        let hashes = if signed.is_empty() {
-            Vec::new()
-        } else {
-            vec![Digest(blake3::Hasher::new().update(signed).finalize_non_root())]
-        };
+        let hashes: Vec<Digest> = HashedObject::of(signed.into()).piece().into_iter().collect();
         Whole {
             announcement: Announcement {
                 cluster: ClusterId(0),
@@ -130,17 +123,17 @@ mod tests {
                 end: Some(End { length: signed.len() as u64, object_hash: Digest::default() }),
             },
             batch_signature: Signature::default(),
-            data: data.to_vec(),
+            data: data.into(),
         }
     }
 
     #[test]
     fn only_the_data_that_was_signed_is_intact() {
-        assert!(whole(b"weights", b"weights").is_intact());
-        assert!(whole(b"", b"").is_intact());
-        assert!(!whole(b"Weights", b"weights").is_intact());
-        assert!(!whole(b"weight", b"weights").is_intact());
-        assert!(!whole(b"", b"weights").is_intact());
-        assert!(!whole(b"weights", b"").is_intact());
+        assert!(whole(b"weights", b"weights").intact().is_some());
+        assert!(whole(b"", b"").intact().is_some());
+        assert!(whole(b"Weights", b"weights").intact().is_none());
+        assert!(whole(b"weight", b"weights").intact().is_none());
+        assert!(whole(b"", b"weights").intact().is_none());
+        assert!(whole(b"weights", b"").intact().is_none());
     }
 }

@@ -4,6 +4,7 @@ use std::iter;
 
 use crate::broadcast::{Broadcast, Phase};
 use crate::content::announcement::{Announcement, WHOLE_BYTES_MAX, Whole};
+use crate::content::hashed::HashedObject;
 use crate::content::manifest::{Batch, SignatureDomain, signed_message};
 use crate::content::object::Descriptor;
 use crate::fetch::peer::Standing;
@@ -29,7 +30,7 @@ impl Node {
     /// Starts a broadcast of which this node is root. The whole object comes along if it is small enough for one
     /// frame ([`WHOLE_BYTES_MAX`]) and has at most one piece. None if this node is not a member yet, or carries too
     /// many broadcasts.
-    pub fn broadcast(&mut self, now: Time, descriptor: Descriptor, whole: Option<Vec<u8>>) -> Option<BroadcastId> {
+    pub fn broadcast(&mut self, now: Time, descriptor: Descriptor, whole: Option<HashedObject>) -> Option<BroadcastId> {
         self.set_now(now);
         let (credential, credential_signature) = self.membership.credential()?;
         let cluster = self.assignment()?.cluster;
@@ -44,7 +45,7 @@ impl Node {
         let seed = self.random.next_u64();
         let body = announcement.body(id);
         let mut broadcast = Broadcast::new(now, id, announcement, strategy, true, seed);
-        broadcast.whole = whole.filter(|data| data.len() as u64 <= WHOLE_BYTES_MAX);
+        broadcast.whole = whole.filter(|object| object.data().len() as u64 <= WHOLE_BYTES_MAX);
         self.broadcasts.insert(id, broadcast);
         self.open_broadcast(id);
         self.have_signed(Pending::SignDescriptor { broadcast: id }, Signer::Node, SignatureDomain::Descriptor, &body);
@@ -63,8 +64,8 @@ impl Node {
             return;
         };
         self.share_open_budget();
-        if let Some(data) = whole.filter(|data| !data.is_empty()) {
-            self.outputs.push_back(Output::StorePiece { broadcast: id, piece: PieceIndex(0), data });
+        if let Some(object) = whole.filter(|object| !object.data().is_empty()) {
+            self.outputs.push_back(Output::StoreWhole { broadcast: id, object });
         }
         if self.with_broadcast(id, |broadcast| broadcast.finish_if_complete()) == Some(true) {
             self.broadcast_complete(id);
@@ -160,7 +161,7 @@ impl Node {
         link: LinkId,
         id: BroadcastId,
         announcement: Announcement,
-        whole: Option<(Batch, Signature, Vec<u8>)>,
+        whole: Option<(Batch, Signature, HashedObject)>,
     ) {
         if self.broadcasts.contains_key(&id) {
             return self.peer_knows(link, id);
@@ -191,7 +192,7 @@ impl Node {
         if let Some((batch, signature, _)) = &whole {
             checks.extend(self.check(SignatureDomain::Batch, key, &batch.to_bytes(), *signature));
         }
-        let whole = whole.map(|(batch, signature, data)| (link, batch, signature, data));
+        let whole = whole.map(|(batch, signature, object)| (link, batch, signature, object));
         let links = [link].into();
         self.unverified
             .insert(id, Unverified { announcement, first: link, links, whole, verified: false, batch: None });
@@ -232,12 +233,12 @@ impl Node {
         self.broadcasts.insert(id, broadcast);
         self.open_broadcast(id);
         let mut from = None;
-        if let Some((link, batch, signature, data)) = whole {
+        if let Some((link, batch, signature, object)) = whole {
             from = Some(link);
             let now = self.now;
             // What it leads to goes to the driver behind the announcement.
             let fits = self.broadcasts.get_mut(&id).map(|broadcast| {
-                broadcast.whole = Some(data);
+                broadcast.whole = Some(object);
                 broadcast.handle_batch(link, batch.clone(), signature).is_some()
                     && broadcast.handle_batch_verified(now, batch, signature, true).is_ok()
             });
@@ -393,13 +394,15 @@ impl Node {
             Frame::Routed { path, frame } => self.routed(path, frame),
             Frame::Reports { reports } => self.reports_from(link, reports),
             Frame::Announce { broadcast, announcement } => self.announced(link, broadcast, *announcement, None),
-            Frame::Whole { whole, .. } if !whole.is_intact() => {
-                self.drop_peer(link, CloseReason::Violation("sent an object that does not match its hash".into()));
-            }
-            Frame::Whole { broadcast, whole } => {
-                let Whole { announcement, batch, batch_signature, data } = *whole;
-                self.announced(link, broadcast, announcement, Some((batch, batch_signature, data)));
-            }
+            Frame::Whole { broadcast, whole } => match whole.intact() {
+                Some(object) => {
+                    let Whole { announcement, batch, batch_signature, .. } = *whole;
+                    self.announced(link, broadcast, announcement, Some((batch, batch_signature, object)));
+                }
+                None => {
+                    self.drop_peer(link, CloseReason::Violation("sent an object that does not match its hash".into()))
+                }
+            },
             Frame::Batch { batch, signature } => self.batch(link, batch, signature),
             Frame::WantBatches { broadcast, from } => {
                 self.with_broadcast(broadcast, |b| b.handle_want_batches(link, from));

@@ -130,7 +130,7 @@ fn whole(bytes: usize) -> Frame {
         announcement: announcement(ObjectKind::Bytes),
         batch: batch(1, true),
         batch_signature: SIGNATURE,
-        data: vec![0x77; bytes],
+        data: vec![0x77; bytes].into(),
     };
     Frame::Whole { broadcast: BROADCAST, whole: Box::new(whole) }
 }

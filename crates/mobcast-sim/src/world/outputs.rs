@@ -85,17 +85,20 @@ impl World {
             | Output::Identity { .. }
             | Output::Entrust { .. }
             | Output::Keep { .. } => self.use_keys(index, output),
-            Output::VerifyPiece { broadcast, piece } | Output::StorePiece { broadcast, piece, .. } => {
-                self.check_announced(index, broadcast);
-                let at = self.stored_at(index);
-                self.network.schedule(at, Due::Stored { node: index, broadcast, piece, opened: life });
-            }
+            Output::VerifyPiece { broadcast, piece } => self.store(index, broadcast, piece),
+            Output::StoreWhole { broadcast, .. } => self.store(index, broadcast, PieceIndex(0)),
             Output::Event(event) => {
                 self.tell_event(index, &event);
                 self.check_event(index, &event);
                 self.event(index, event);
             }
         }
+    }
+
+    fn store(&mut self, index: NodeIndex, broadcast: BroadcastId, piece: PieceIndex) {
+        self.check_announced(index, broadcast);
+        let (at, opened) = (self.stored_at(index), self.machines[index.0 as usize].life);
+        self.network.schedule(at, Due::Stored { node: index, broadcast, piece, opened });
     }
 
     /// When a piece that is handed to the disk is stored.

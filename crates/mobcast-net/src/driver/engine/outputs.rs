@@ -75,9 +75,9 @@ impl Engine {
                     None => self.not_whole(broadcast, piece),
                 }
             }
-            Output::StorePiece { broadcast, piece, data } => match self.pieces.take_whole(broadcast, piece, data) {
+            Output::StoreWhole { broadcast, object } => match self.pieces.take_whole(broadcast, object) {
                 Some(full) => self.store(full),
-                None => self.node.handle_wrong(now, broadcast, piece, false),
+                None => self.node.handle_wrong(now, broadcast, PieceIndex(0), false),
             },
             Output::DropPiece { broadcast, piece } => self.pieces.drop_piece(broadcast, piece),
             Output::Event(event) => self.event(event),

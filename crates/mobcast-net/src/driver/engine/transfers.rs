@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use mobcast_proto::content::Descriptor;
+use mobcast_proto::content::{Descriptor, HashedObject};
 use mobcast_proto::{BroadcastId, Digest, PieceIndex};
 use tracing::{debug, info, warn};
 
@@ -13,7 +13,7 @@ use crate::driver::Notice;
 use crate::driver::drain::Drainer;
 use crate::driver::input::Input;
 use crate::driver::pieces::{FullPiece, Verdict};
-use crate::driver::source::{SourceReader, hash_whole};
+use crate::driver::source::SourceReader;
 use crate::driver::stats::TransferStats;
 use crate::driver::store::Store;
 use crate::store::{Finished, ObjectSink, ObjectSource, StoreError};
@@ -55,8 +55,8 @@ impl Engine {
         receivers: Option<u32>,
     ) -> Option<BroadcastId> {
         let (piece_size, length) = (descriptor.piece_size, descriptor.length);
-        let hashed = whole.as_deref().map(|data| (data.len() as u64, hash_whole(data, piece_size)));
-        let broadcast = self.node.broadcast(self.clock.now(), descriptor.clone(), whole)?;
+        let whole = whole.map(|data| HashedObject::of(data.into()));
+        let broadcast = self.node.broadcast(self.clock.now(), descriptor.clone(), whole.clone())?;
         if let Some(receivers) = receivers {
             self.node.require_receivers(self.clock.now(), broadcast, receivers);
         }
@@ -65,15 +65,16 @@ impl Engine {
             transfer.stats.set_length(length, piece_size);
         }
         let stats = Arc::clone(&transfer.stats);
-        if let Some((length, (piece, object_hash))) = hashed {
+        if let Some(whole) = whole {
+            let length = whole.data().len() as u64;
             let unchanged = source.check_unchanged();
             self.transfers.insert(broadcast, transfer);
             stats.add_stored(length);
             self.tell(Notice::Started { broadcast, descriptor, stats });
             match unchanged {
                 Ok(()) => {
-                    let last = piece.into_iter().collect();
-                    self.node.handle_source_end(self.clock.now(), broadcast, last, length, object_hash);
+                    let last = whole.piece().into_iter().collect();
+                    self.node.handle_source_end(self.clock.now(), broadcast, last, length, whole.hash());
                 }
                 Err(error) => self.store_failed(broadcast, Arc::new(error)),
             }
@@ -167,8 +168,10 @@ impl Engine {
 
     /// The core has every piece. At a receiver, the object is put into its place.
     pub(super) fn complete(&mut self, broadcast: BroadcastId, length: u64, object_hash: Digest) {
-        // From here on peers may go.
-        self.look_at_links();
+        // From here on peers may go. What came in one frame has left no trace at the links.
+        if self.transfers.get(&broadcast).is_some_and(|transfer| transfer.stats.has_traffic()) {
+            self.look_at_links();
+        }
         let Some(transfer) = self.transfers.get_mut(&broadcast) else { return };
         transfer.end = Some((length, object_hash));
         let sink = match &transfer.store {
