@@ -27,8 +27,6 @@ pub enum Signer {
     Authority,
     /// The node's own key.
     Node,
-    /// Nobody: members take each other's word. The answer is [`Signature::WAIVED`].
-    Nobody,
 }
 
 /// A signature to be checked.
@@ -100,6 +98,13 @@ pub enum Output {
     Send {
         /// To whom.
         link: LinkId,
+        /// The frame.
+        frame: Frame,
+    },
+    /// Send one control frame to several peers, as `Send` does to one.
+    SendToAll {
+        /// To whom, in this order.
+        links: Vec<LinkId>,
         /// The frame.
         frame: Frame,
     },

@@ -10,14 +10,14 @@ use std::net::SocketAddr;
 use crate::broadcast::Broadcast;
 use crate::content::announcement::Announcement;
 use crate::content::hashed::HashedObject;
-use crate::content::manifest::{Batch, SignatureDomain, signed_message};
+use crate::content::manifest::Batch;
 use crate::content::object::Descriptor;
 use crate::flow::upload::Uploads;
 use crate::group::assignment::{Assignment, Credential};
 use crate::group::coordinator::Coordinator;
 use crate::group::report::{Report, SignedReport};
 use crate::group::succession::Succession;
-use crate::io::{Check, CloseReason, Event, Output, PeerIdentity, Signer, Token};
+use crate::io::{CloseReason, Event, Output, PeerIdentity, Token};
 use crate::random::Random;
 use crate::sorted_map::SortedMap;
 use crate::strategy::Registry;
@@ -37,7 +37,9 @@ mod group;
 mod holdings;
 mod links;
 mod membership;
+mod proofs;
 mod releases;
+mod reports;
 mod succession;
 pub mod view;
 
@@ -343,45 +345,14 @@ impl Node {
     }
 
     fn send(&mut self, link: LinkId, frame: Frame) {
-        if self.held_releases.due().is_some() {
-            self.send_held_releases(link);
-        }
+        self.send_held_releases(link);
         self.outputs.push_back(Output::Send { link, frame });
     }
 
-    fn ask(&mut self, pending: Pending) -> Token {
-        let token = Token(self.next_token);
-        self.next_token += 1;
-        self.pending.insert(token, pending);
-        token
-    }
-
-    /// Whether the word of a member is enough for this.
-    fn takes_word(&self, domain: SignatureDomain) -> bool {
-        domain.is_waived_by_trust() && self.assignment().is_some_and(|assignment| assignment.trusts_members)
-    }
-
-    /// Has something signed that may be waived.
-    fn have_signed(&mut self, pending: Pending, signer: Signer, domain: SignatureDomain, body: &[u8]) {
-        let token = self.ask(pending);
-        let output = if self.takes_word(domain) {
-            Output::Sign { token, signer: Signer::Nobody, message: Vec::new() }
-        } else {
-            Output::Sign { token, signer, message: signed_message(domain, self.config.group, body) }
-        };
-        self.outputs.push_back(output);
-    }
-
-    /// What has to be checked of something that may be waived; `key` is none for the authority's.
-    fn check(
-        &self,
-        domain: SignatureDomain,
-        key: Option<PublicKey>,
-        body: &[u8],
-        signature: Signature,
-    ) -> Option<Check> {
-        let message = || signed_message(domain, self.config.group, body);
-        (!self.takes_word(domain)).then(|| Check { key, message: message(), signature })
+    /// Sends a frame to several peers.
+    fn send_to_all(&mut self, links: Vec<LinkId>, frame: Frame) {
+        links.iter().for_each(|&link| self.send_held_releases(link));
+        self.outputs.push_back(Output::SendToAll { links, frame });
     }
 
     /// Runs `f` on a broadcast, then passes on what it wants done.
@@ -489,45 +460,16 @@ impl Node {
     /// The answer to [`Output::Sign`].
     pub fn handle_signed(&mut self, now: Time, token: Token, signature: Signature) {
         self.set_now(now);
-        match self.pending.remove(&token) {
-            Some(Pending::SignAssignment(assignment)) => self.assignment_signed(assignment, signature),
-            Some(Pending::SignReport(report)) => self.report_signed(report, signature),
-            Some(Pending::SignSuccession(succession)) => self.succession_signed(succession, signature),
-            Some(Pending::SignRootLost { broadcast }) => self.root_loss_signed(broadcast, signature),
-            Some(Pending::SignDescriptor { broadcast }) => self.descriptor_signed(broadcast, signature),
-            Some(Pending::SignBatch { broadcast }) => self.batch_signed(broadcast, signature),
-            Some(Pending::SignRelease { broadcast }) => self.release_signed(broadcast, signature),
-            Some(Pending::SignAbort { broadcast, reason }) => self.abort_signed(broadcast, reason, signature),
-            _ => {}
+        if let Some(pending) = self.pending.remove(&token) {
+            self.signed(pending, signature);
         }
     }
 
     /// The answer to [`Output::Verify`].
     pub fn handle_verified(&mut self, now: Time, token: Token, valid: bool) {
         self.set_now(now);
-        match self.pending.remove(&token) {
-            Some(Pending::VerifyAdmission { credential, signature, certificate, reason }) => {
-                self.admission_verified(valid, credential, signature, certificate, reason);
-            }
-            Some(Pending::VerifyAssignment(assignment, signature)) => {
-                self.assignment_verified(*assignment, signature, valid);
-            }
-            Some(Pending::VerifySuccession { succession, signature, link }) => {
-                self.succession_verified(link, succession, signature, valid);
-            }
-            Some(Pending::VerifyRootLost { broadcast, frame, link }) => {
-                self.root_loss_verified(broadcast, frame, link, valid);
-            }
-            Some(Pending::VerifyReport(report)) => self.report_verified(report, valid),
-            Some(Pending::VerifyAnnouncement { broadcast }) => self.announcement_verified(broadcast, valid),
-            Some(Pending::VerifyBatch { link, batch, signature }) => self.batch_verified(link, batch, signature, valid),
-            Some(Pending::VerifyAbort { broadcast, reason, frame, link }) => {
-                self.abort_verified(broadcast, reason, frame, link, valid);
-            }
-            Some(Pending::VerifyRelease { broadcast, frame, link }) => {
-                self.release_verified(broadcast, frame, link, valid);
-            }
-            _ => {}
+        if let Some(pending) = self.pending.remove(&token) {
+            self.verified(pending, valid);
         }
     }
 

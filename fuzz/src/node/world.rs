@@ -286,6 +286,7 @@ impl World {
         let now = self.now;
         match output {
             Output::Send { link, frame } => self.send(link, &frame),
+            Output::SendToAll { links, frame } => links.into_iter().for_each(|link| self.send(link, &frame)),
             Output::SendPayload { link, broadcast, piece, range } => {
                 assert!(self.holds(broadcast, piece), "serves {piece} of {broadcast}, which is not verified");
                 assert!(!range.is_empty() && range.end <= mobcast_proto::limits::PIECE_SIZE_MAX);

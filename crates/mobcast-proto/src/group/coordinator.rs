@@ -217,6 +217,11 @@ impl Coordinator {
         self.members.keys().copied()
     }
 
+    /// How many members there are.
+    pub fn member_count(&self) -> usize {
+        self.members.len()
+    }
+
     /// What is known of a member.
     pub fn member(&self, node: NodeId) -> Option<&MemberInfo> {
         self.members.get(&node).map(|member| &member.info)

@@ -43,12 +43,12 @@ impl Node {
         let signature = Signature::default();
         let announcement = Announcement { descriptor, cluster, credential, credential_signature, signature };
         let seed = self.random.next_u64();
-        let body = announcement.body(id);
+        let signed = self.to_be_signed(Signer::Node, SignatureDomain::Descriptor, || announcement.body(id));
         let mut broadcast = Broadcast::new(now, id, announcement, strategy, true, seed);
         broadcast.whole = whole.filter(|object| object.data().len() as u64 <= WHOLE_BYTES_MAX);
         self.broadcasts.insert(id, broadcast);
         self.open_broadcast(id);
-        self.have_signed(Pending::SignDescriptor { broadcast: id }, Signer::Node, SignatureDomain::Descriptor, &body);
+        self.have_signed(Pending::SignDescriptor { broadcast: id }, signed);
         Some(id)
     }
 
@@ -94,8 +94,8 @@ impl Node {
         self.set_now(now);
         // What is signed is what travels.
         let reason = crate::text_within(&reason, TEXT_BYTES_MAX).to_owned();
-        let body = broadcast_body(id, &reason);
-        self.have_signed(Pending::SignAbort { broadcast: id, reason }, Signer::Node, SignatureDomain::Abort, &body);
+        let signed = self.to_be_signed(Signer::Node, SignatureDomain::Abort, || broadcast_body(id, &reason));
+        self.have_signed(Pending::SignAbort { broadcast: id, reason }, signed);
     }
 
     /// The application has no more use for a broadcast: it is neither served nor taken up again.
@@ -145,7 +145,7 @@ impl Node {
         let Some(broadcast) = self.broadcasts.get_mut(&id) else { return };
         broadcast.flooded = true;
         let frame = broadcast.announce_frame();
-        self.member_links().into_iter().for_each(|link| self.send(link, frame.clone()));
+        self.send_to_all(self.member_links(), frame);
     }
 
     /// Lets a new peer know of the broadcasts that there are.
@@ -188,16 +188,15 @@ impl Node {
             signature: announcement.credential_signature,
         }];
         let key = Some(credential.key);
-        checks.extend(self.check(SignatureDomain::Descriptor, key, &announcement.body(id), announcement.signature));
+        checks.extend(self.check(SignatureDomain::Descriptor, key, || announcement.body(id), announcement.signature));
         if let Some((batch, signature, _)) = &whole {
-            checks.extend(self.check(SignatureDomain::Batch, key, &batch.to_bytes(), *signature));
+            checks.extend(self.check(SignatureDomain::Batch, key, || batch.to_bytes(), *signature));
         }
         let whole = whole.map(|(batch, signature, object)| (link, batch, signature, object));
         let links = [link].into();
         self.unverified
             .insert(id, Unverified { announcement, first: link, links, whole, verified: false, batch: None });
-        let token = self.ask(Pending::VerifyAnnouncement { broadcast: id });
-        self.outputs.push_back(Output::Verify { token, checks });
+        self.have_verified(Pending::VerifyAnnouncement { broadcast: id }, checks);
     }
 
     pub(super) fn announcement_verified(&mut self, id: BroadcastId, valid: bool) {
@@ -314,11 +313,11 @@ impl Node {
         frames.into_iter().for_each(|frame| self.send(link, frame));
     }
 
-    /// Sends an object in one frame to those who have it from this node. A clone of it for each: it is small.
+    /// Sends an object in one frame to those who have it from this node.
     fn pass_whole_on(&mut self, id: BroadcastId, from: Option<LinkId>) {
-        if let Some(frame) = self.broadcasts.get(&id).and_then(Broadcast::whole_frame) {
-            let links = self.whole_links(id).into_iter().filter(|&link| Some(link) != from);
-            links.collect::<Vec<_>>().into_iter().for_each(|link| self.send(link, frame.clone()));
+        let links: Vec<LinkId> = self.whole_links(id).into_iter().filter(|&link| Some(link) != from).collect();
+        if let Some(frame) = self.broadcasts.get(&id).filter(|_| !links.is_empty()).and_then(Broadcast::whole_frame) {
+            self.send_to_all(links, frame);
         }
     }
 
@@ -424,19 +423,17 @@ impl Node {
                 self.with_broadcast(broadcast, |b| b.handle_message(now, link, &message));
             }
             Frame::Abort { broadcast, ref reason, signature } => {
-                let body = broadcast_body(broadcast, reason);
                 let reason = reason.clone();
                 let pending = Pending::VerifyAbort { broadcast, reason, frame, link };
-                self.verify_end(broadcast, SignatureDomain::Abort, body, signature, pending);
+                self.verify_end(broadcast, SignatureDomain::Abort, signature, pending);
             }
             Frame::Release { broadcast, signature } => self.release_heard(link, broadcast, signature),
             Frame::RootLost { broadcast, .. } if !self.broadcasts.contains_key(&broadcast) => {
                 self.hold_root_loss(link, broadcast, frame);
             }
             Frame::RootLost { broadcast, signature } => {
-                let body = broadcast_body(broadcast, "");
                 let pending = Pending::VerifyRootLost { broadcast, frame, link };
-                self.verify_end(broadcast, SignatureDomain::RootLost, body, signature, pending);
+                self.verify_end(broadcast, SignatureDomain::RootLost, signature, pending);
             }
             Frame::Entrust { authority, children } => self.entrusted(link, authority, children),
             Frame::Succession { succession, signature } => self.verify_succession(link, succession, signature),
@@ -504,9 +501,8 @@ impl Node {
     fn verify_batch(&mut self, (link, batch, signature): (LinkId, Batch, Signature)) {
         let Some(broadcast) = self.broadcasts.get(&batch.broadcast) else { return };
         let key = Some(broadcast.announcement.credential.key);
-        let checks = self.check(SignatureDomain::Batch, key, &batch.to_bytes(), signature).into_iter().collect();
-        let token = self.ask(Pending::VerifyBatch { link, batch, signature });
-        self.outputs.push_back(Output::Verify { token, checks });
+        let checks = self.check(SignatureDomain::Batch, key, || batch.to_bytes(), signature).into_iter().collect();
+        self.have_verified(Pending::VerifyBatch { link, batch, signature }, checks);
     }
 
     pub(super) fn batch_verified(&mut self, link: LinkId, batch: Batch, signature: Signature, valid: bool) {
@@ -531,8 +527,8 @@ impl Node {
             return;
         }
         if let Some(Some(batch)) = self.with_broadcast(id, |b| b.next_to_sign(now)) {
-            let body = batch.to_bytes();
-            self.have_signed(Pending::SignBatch { broadcast: id }, Signer::Node, SignatureDomain::Batch, &body);
+            let signed = self.to_be_signed(Signer::Node, SignatureDomain::Batch, || batch.to_bytes());
+            self.have_signed(Pending::SignBatch { broadcast: id }, signed);
         }
     }
 

@@ -272,10 +272,9 @@ impl Node {
                 (Vec::new(), key)
             }
         };
-        let body = SignedReport::body(report.from, &report.report);
-        checks.extend(self.check(SignatureDomain::Report, Some(key), &body, report.signature));
-        let token = self.ask(Pending::VerifyReport(report));
-        self.outputs.push_back(Output::Verify { token, checks });
+        let body = || SignedReport::body(report.from, &report.report);
+        checks.extend(self.check(SignatureDomain::Report, Some(key), body, report.signature));
+        self.have_verified(Pending::VerifyReport(report), checks);
     }
 
     pub(super) fn report_verified(&mut self, report: SignedReport, valid: bool) {
@@ -341,8 +340,8 @@ impl Node {
     /// Whether reports about a broadcast are kept: any member can make numbers of broadcasts up.
     fn keeps_books_of(&self, id: BroadcastId) -> bool {
         let Coordination { receipts, results, .. } = &self.coordination;
-        let unknown = receipts.keys().chain(results.keys()).filter(|id| !self.broadcasts.contains_key(id)).count();
-        self.broadcasts.contains_key(&id) || unknown < UNKNOWN_BROADCASTS_MAX
+        let unknown = || receipts.keys().chain(results.keys()).filter(|id| !self.broadcasts.contains_key(id)).count();
+        self.broadcasts.contains_key(&id) || unknown() < UNKNOWN_BROADCASTS_MAX
     }
 
     /// Whether a node's place in the control tree is right below this one.
@@ -368,7 +367,7 @@ impl Node {
     /// Says so when the receipts show that a broadcast can do without its root.
     fn let_root_leave(&mut self, id: BroadcastId) {
         let Some(coordinator) = &self.coordinator else { return };
-        let receivers = coordinator.members().filter(|&node| node != id.root).count();
+        let receivers = coordinator.member_count() - usize::from(coordinator.member(id.root).is_some());
         let pieces = self.broadcasts.get(&id).filter(|b| b.end().is_some()).map(|b| b.swarm().known());
         let receipts = self.coordination.receipts.get(&id);
         if pieces.is_some_and(|pieces| receipts.is_some_and(|r| r.suffice(pieces, receivers))) {
@@ -422,8 +421,10 @@ impl Node {
         let root_done = Some(broadcast.root) != self.id()
             || self.broadcasts.get(&broadcast).is_some_and(|b| b.phase == crate::broadcast::Phase::Complete);
         let told = self.coordination.released.get(&broadcast).copied().unwrap_or(0);
-        let all = coordinator.members().all(|node| self.is_done_with(node, broadcast));
-        if all && root_done && complete >= required && complete > told {
+        if !root_done || complete < required || complete <= told {
+            return;
+        }
+        if coordinator.members().all(|node| self.is_done_with(node, broadcast)) {
             self.coordination.released.insert(broadcast, complete);
             self.sign_release(broadcast);
         }

@@ -4,7 +4,7 @@
 use crate::broadcast::{Broadcast, Phase};
 use crate::content::manifest::SignatureDomain;
 use crate::group::report::{NodeResult, Report};
-use crate::io::{CloseReason, Event, Failure, Output, Signer};
+use crate::io::{CloseReason, Event, Failure, Signer};
 use crate::limits::{BROADCASTS_MAX, SILENCE_MAX};
 use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, Digest, LinkId, Signature};
@@ -102,7 +102,6 @@ impl Node {
         &mut self,
         id: BroadcastId,
         domain: SignatureDomain,
-        body: Vec<u8>,
         signature: Signature,
         pending: Pending,
     ) {
@@ -111,9 +110,12 @@ impl Node {
             return;
         }
         let key = (domain == SignatureDomain::Abort).then_some(broadcast.announcement.credential.key);
-        let checks = self.check(domain, key, &body, signature).into_iter().collect();
-        let token = self.ask(pending);
-        self.outputs.push_back(Output::Verify { token, checks });
+        let reason = match &pending {
+            Pending::VerifyAbort { reason, .. } => reason,
+            _ => "",
+        };
+        let checks = self.check(domain, key, || broadcast_body(id, reason), signature).into_iter().collect();
+        self.have_verified(pending, checks);
     }
 
     pub(super) fn abort_signed(&mut self, id: BroadcastId, reason: String, signature: Signature) {
@@ -142,9 +144,8 @@ impl Node {
 
     /// The root is not a member any more: whoever waits for pieces may have to give up.
     pub(super) fn sign_root_loss(&mut self, id: BroadcastId) {
-        let body = broadcast_body(id, "");
-        let pending = Pending::SignRootLost { broadcast: id };
-        self.have_signed(pending, Signer::Authority, SignatureDomain::RootLost, &body);
+        let signed = self.to_be_signed(Signer::Authority, SignatureDomain::RootLost, || broadcast_body(id, ""));
+        self.have_signed(Pending::SignRootLost { broadcast: id }, signed);
     }
 
     pub(super) fn root_loss_signed(&mut self, id: BroadcastId, signature: Signature) {

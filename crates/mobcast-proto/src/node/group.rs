@@ -6,16 +6,14 @@ use std::net::SocketAddr;
 use crate::content::manifest::{SignatureDomain, signed_message};
 use crate::group::assignment::{Assignment, Credential, PeerAddress};
 use crate::group::report::{Report, SignedReport};
-use crate::io::{Check, CloseReason, Event, Output, Signer};
+use crate::io::{Check, CloseReason, Event, Output};
 use crate::limits::{LATER_MAX, SILENCE_MAX};
 use crate::time::{Duration, Time};
 use crate::units::{ClusterId, LinkId, NodeId, Signature};
-use crate::wire::frame::{Frame, Join, Leader, REPORTS_BYTES_MAX, REPORTS_PER_FRAME};
+use crate::wire::frame::{Frame, Join, Leader};
 
 use super::{Node, Pending};
 
-/// Reports travel up the control tree together with others of the same few milliseconds.
-const REPORT_INTERVAL: Duration = Duration::from_millis(2);
 /// First pause before another attempt to reach the coordinator; grows to [`RETRY_MAX`].
 const RETRY_MIN: Duration = Duration::from_millis(100);
 /// Longest pause between attempts.
@@ -396,52 +394,6 @@ impl Node {
         let standing = self.standing().filter(|_| !known);
         self.report(standing.map_or(Report::Ready { epoch }, |standing| Report::Standing(Box::new(standing))));
         self.repeat_reports();
-    }
-
-    /// Says something to the coordinator.
-    pub(super) fn report(&mut self, report: Report) {
-        let Some(node) = self.id() else { return };
-        if self.coordinator.is_some() {
-            return self.handle_report(node, report);
-        }
-        if self.regency.is_some() {
-            return self.hold_report(node, report);
-        }
-        let body = SignedReport::body(node, &report);
-        self.have_signed(Pending::SignReport(report), Signer::Node, SignatureDomain::Report, &body);
-    }
-
-    pub(super) fn report_signed(&mut self, report: Report, signature: Signature) {
-        if let Some(from) = self.id() {
-            self.pass_up(SignedReport { from, report, signature });
-        }
-    }
-
-    fn pass_up(&mut self, report: SignedReport) {
-        self.membership.reports_bytes += report.encoded_len();
-        self.membership.reports.push(report);
-        // Never at once, even when it is due: what else the node says at this moment goes along in the same frame.
-        let due = self.membership.reports_flushed.map_or(self.now, |at| at + REPORT_INTERVAL);
-        self.membership.reports_at = Some(due.max(self.now));
-    }
-
-    pub(super) fn flush_reports(&mut self) {
-        self.membership.reports_at = None;
-        let Some(link) = self.upward_link() else { return };
-        self.membership.reports_flushed = Some(self.now);
-        self.membership.reports_bytes = 0;
-        let (mut reports, mut bytes) = (Vec::new(), 0);
-        for report in std::mem::take(&mut self.membership.reports) {
-            if reports.len() == REPORTS_PER_FRAME || bytes > REPORTS_BYTES_MAX {
-                self.send(link, Frame::Reports { reports: std::mem::take(&mut reports) });
-                bytes = 0;
-            }
-            bytes += report.encoded_len();
-            reports.push(report);
-        }
-        if !reports.is_empty() {
-            self.send(link, Frame::Reports { reports });
-        }
     }
 
     /// A report of this node has come back to it: whoever is above it hangs below it too. It turns to the coordinator.

@@ -70,9 +70,9 @@ pub(super) struct Membership {
     pub(super) acknowledge_at: Option<Time>,
     /// Attempts to reach peers that failed in a row.
     pub(super) dial_failures: BTreeMap<NodeId, u32>,
-    /// Reports on their way up.
-    pub(super) reports: Vec<SignedReport>,
-    /// Bytes of them.
+    /// Reports on their way up, each with its bytes.
+    pub(super) reports: Vec<(SignedReport, usize)>,
+    /// Bytes of them all.
     pub(super) reports_bytes: usize,
     /// When they are sent.
     pub(super) reports_at: Option<Time>,

@@ -50,9 +50,8 @@ pub(super) struct Unsaid {
 
 impl Node {
     pub(super) fn sign_release(&mut self, id: BroadcastId) {
-        let body = broadcast_body(id, "");
-        let pending = Pending::SignRelease { broadcast: id };
-        self.have_signed(pending, Signer::Authority, SignatureDomain::Release, &body);
+        let signed = self.to_be_signed(Signer::Authority, SignatureDomain::Release, || broadcast_body(id, ""));
+        self.have_signed(Pending::SignRelease { broadcast: id }, signed);
     }
 
     pub(super) fn release_signed(&mut self, id: BroadcastId, signature: Signature) {
@@ -71,7 +70,7 @@ impl Node {
         }
         let frame = Frame::Release { broadcast: id, signature };
         let pending = Pending::VerifyRelease { broadcast: id, frame, link };
-        self.verify_end(id, SignatureDomain::Release, broadcast_body(id, ""), signature, pending);
+        self.verify_end(id, SignatureDomain::Release, signature, pending);
     }
 
     /// Whoever reports its result when a broadcast has been released already, as late members do, waits for the release to be said again.
@@ -137,6 +136,9 @@ impl Node {
 
     /// Something is about to go to a peer: so do the releases that wait for that.
     pub(super) fn send_held_releases(&mut self, to: LinkId) {
+        if self.held_releases.due.is_none() {
+            return;
+        }
         let own = self.held_releases.frames.extract_if(.., |&mut (link, ..)| link == to);
         let frame =
             |(link, broadcast, signature)| Output::Send { link, frame: Frame::Release { broadcast, signature } };

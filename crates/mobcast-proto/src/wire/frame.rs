@@ -22,6 +22,8 @@ pub const MAGIC: [u8; 8] = *b"mobcast\0";
 
 /// Most frames are no longer than this.
 const SMALL_FRAME_BYTES: usize = 64;
+/// What an object in one frame has beside its bytes, as a rule.
+const WHOLE_PROOF_BYTES: usize = 512;
 
 /// The first frame in each direction of every stream. Its first ten bytes (after the type) are the same in all
 /// versions: magic and version.
@@ -313,7 +315,11 @@ impl Frame {
 
     /// The frame as bytes, type byte first.
     pub fn encode(&self) -> Vec<u8> {
-        let mut w = Writer::with_capacity(SMALL_FRAME_BYTES);
+        let payload_bytes = match self {
+            Frame::Whole { whole, .. } => whole.data.len() + WHOLE_PROOF_BYTES,
+            _ => 0,
+        };
+        let mut w = Writer::with_capacity(SMALL_FRAME_BYTES + payload_bytes);
         w.u8(self.type_byte());
         self.write_body(&mut w);
         let bytes = w.into_bytes();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use mobcast_proto::content::object::piece_offset;
 use mobcast_proto::group::assignment::Credential;
 use mobcast_proto::group::succession::Secret;
@@ -35,6 +36,11 @@ impl Engine {
         let now = self.clock.now();
         match output {
             Output::Send { link, frame } => self.send(link, &frame),
+            Output::SendToAll { links, frame } => {
+                trace!(?links, ?frame, "send to all");
+                let bytes = Bytes::from(frame.encode());
+                links.into_iter().for_each(|link| self.queue_frame(link, bytes.clone()));
+            }
             Output::SendPayload { link, broadcast, piece, range } => self.send_payload(link, broadcast, piece, range),
             Output::CancelPayload { link, broadcast, piece } => {
                 let unbegun = self.links.get(&link).map_or(0, |open| open.queue.cancel(broadcast, piece));
@@ -85,12 +91,16 @@ impl Engine {
     }
 
     fn send(&mut self, link: LinkId, frame: &Frame) {
-        let Some(open) = self.links.get(&link) else { return };
         trace!(%link, ?frame, "send");
         if let Frame::Admit { credential, .. } = frame {
             self.ledger.admit(link, self.node.member_cluster(credential.node));
         }
-        if let Err(waiting) = open.queue.push_frame(frame.encode()) {
+        self.queue_frame(link, frame.encode().into());
+    }
+
+    fn queue_frame(&mut self, link: LinkId, frame: Bytes) {
+        let Some(open) = self.links.get(&link) else { return };
+        if let Err(waiting) = open.queue.push_frame(frame) {
             self.congested.push((link, waiting));
         }
     }

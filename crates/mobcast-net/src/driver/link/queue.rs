@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use mobcast_proto::limits::{FRAMES_WAITING_BYTES_MAX, LINKS_MAX};
 use mobcast_proto::{BroadcastId, ByteRange, PieceIndex};
 use tokio::sync::Notify;
@@ -81,7 +82,7 @@ pub struct LinkQueue {
 
 #[derive(Debug, Default)]
 struct State {
-    frames: VecDeque<Vec<u8>>,
+    frames: VecDeque<Bytes>,
     frame_bytes: usize,
     /// Parts that the writer has not begun.
     parts: VecDeque<Arc<Part>>,
@@ -100,7 +101,7 @@ impl LinkQueue {
 
     /// Sends a frame, before all payload. Returns the bytes of frames that wait if they are too many: for this link, or
     /// for the node's memory and not few.
-    pub fn push_frame(&self, frame: Vec<u8>) -> Result<(), usize> {
+    pub fn push_frame(&self, frame: Bytes) -> Result<(), usize> {
         let of_node = self.node.fetch_add(frame.len(), Ordering::Relaxed) + frame.len();
         let mut state = self.lock();
         state.frame_bytes += frame.len();
@@ -154,7 +155,7 @@ impl LinkQueue {
 
 impl LinkQueue {
     /// Frames to be sent at once; and whether nothing will follow them.
-    pub fn take_frames(&self) -> (Vec<Vec<u8>>, bool) {
+    pub fn take_frames(&self) -> (Vec<Bytes>, bool) {
         let mut state = self.lock();
         let (mut taken, mut bytes) = (Vec::new(), 0);
         while bytes < FRAMES_AT_ONCE_BYTES
@@ -221,11 +222,11 @@ mod tests {
     #[test]
     fn frames_leave_in_order_and_a_peer_that_does_not_read_is_noticed() {
         let queue = LinkQueue::new(FramesWaiting::default());
-        queue.push_frame(vec![1]).expect("room");
-        queue.push_frame(vec![2]).expect("room");
+        queue.push_frame(vec![1].into()).expect("room");
+        queue.push_frame(vec![2].into()).expect("room");
         queue.close();
-        assert_eq!(queue.take_frames(), (vec![vec![1], vec![2]], true));
-        let full = (0..100).map(|_| queue.push_frame(vec![0; 64 << 10])).find_map(Result::err);
+        assert_eq!(queue.take_frames(), (vec![vec![1].into(), vec![2].into()], true));
+        let full = (0..100).map(|_| queue.push_frame(vec![0; 64 << 10].into())).find_map(Result::err);
         assert!(full.is_some_and(|bytes| bytes > FRAME_BYTES_MAX));
     }
 
@@ -233,7 +234,8 @@ mod tests {
     fn peers_that_do_not_read_share_the_memory_of_their_node() {
         let node = FramesWaiting::default();
         let queues: Vec<LinkQueue> = (0..LINKS_MAX).map(|_| LinkQueue::new(Arc::clone(&node))).collect();
-        let fill = |queue: &LinkQueue| (0..100).map(|_| queue.push_frame(vec![0; 64 << 10])).find_map(Result::err);
+        let fill =
+            |queue: &LinkQueue| (0..100).map(|_| queue.push_frame(vec![0; 64 << 10].into())).find_map(Result::err);
         let given_up: Vec<usize> = queues.iter().filter_map(fill).collect();
         assert_eq!(given_up.len(), LINKS_MAX);
         assert!(given_up.iter().all(|&bytes| bytes > FRAME_BYTES_MIN));

@@ -201,7 +201,7 @@ impl Writer {
         let (broadcast, piece) = (part.broadcast, part.piece);
         warn!(%broadcast, %piece, %error, "cannot serve a piece");
         // The peer may have closed the link meanwhile; then it needs no answer.
-        let _ = self.queue.push_frame(Frame::Reject { broadcast, piece }.encode());
+        let _ = self.queue.push_frame(Frame::Reject { broadcast, piece }.encode().into());
         self.give_up(part).await;
         let failed = Input::StoreFailed { broadcast, error: Arc::new(error) };
         let _ = self.shared.inputs.send(failed).await;
