@@ -323,7 +323,7 @@ impl Node {
 
     /// Where an object in one frame goes: to the children in the first tree of its strategy's plan, the last ones of
     /// it first (those with most below them in a binomial tree); and along the control tree where the strategy has no plan for this root, or a child has no link yet.
-    fn whole_links(&self, id: BroadcastId) -> Vec<LinkId> {
+    pub(super) fn whole_links(&self, id: BroadcastId) -> Vec<LinkId> {
         let strategy = self.broadcasts.get(&id).map(|broadcast| &broadcast.announcement.descriptor.strategy);
         let plans = self.assignment().into_iter().flat_map(|assignment| &assignment.plans);
         let plan = plans.into_iter().find(|plan| plan.root == id.root && Some(&plan.strategy) == strategy);

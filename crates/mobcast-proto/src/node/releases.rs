@@ -1,6 +1,6 @@
 //! Releases on their way to all members: the authority's word that a broadcast is over, and nodes may go.
 //!
-//! A release goes down the control tree at once. Whoever hears it may go, and a child whose link stands still for a moment (between
+//! A release goes down the control tree at once, that of an object in one frame the way of the object, with the next one. Whoever hears it may go, and a child whose link stands still for a moment (between
 //! clusters, mostly) would find nobody left to hear it from: so each node says it to its other peers, too, before it goes, or
 //! soon. Not at once: in a group that makes one small broadcast after another, as many frames as there are links would be on their way
 //! beside the next object.
@@ -25,11 +25,15 @@ const UNSAID_MAX: usize = 16;
 /// The release of an object that went in one frame waits so long for another frame to the same peer, most often the next object: a
 /// message of its own costs sender and receiver as much as the object did.
 const HOLD: Duration = Duration::from_millis(4);
+/// Further down what it goes along with has come with it, if it does so at all.
+const HOLD_BELOW: Duration = Duration::from_millis(1);
 
 /// Releases that wait for company.
 #[derive(Default)]
 pub(super) struct Held {
     frames: Vec<(LinkId, BroadcastId, Signature)>,
+    /// Of which the application hears when the object that comes with them is on its way.
+    untold: Vec<BroadcastId>,
     due: Option<Time>,
 }
 
@@ -37,6 +41,12 @@ impl Held {
     /// When they leave at the latest; none if there are none.
     pub(super) fn due(&self) -> Option<Time> {
         self.due
+    }
+
+    fn stop_if_none(&mut self) {
+        if self.frames.is_empty() && self.untold.is_empty() {
+            self.due = None;
+        }
     }
 }
 
@@ -103,8 +113,13 @@ impl Node {
             self.pass_release_on(id, signature, Some(from));
         }
         let done = |b: &Broadcast| b.reported || (b.phase == Phase::Complete && b.swarm().standing.node == id.root);
-        if self.broadcasts.get(&id).is_some_and(done) {
-            self.tell_released(id);
+        match self.broadcasts.get(&id).filter(|broadcast| done(broadcast)) {
+            Some(broadcast) if broadcast.whole.is_some() && self.id() != Some(id.root) => {
+                self.held_releases.untold.push(id);
+                self.held_releases.due.get_or_insert(now + HOLD_BELOW);
+            }
+            Some(_) => self.tell_released(id),
+            None => {}
         }
     }
 
@@ -117,12 +132,14 @@ impl Node {
             new = broadcast.release.replace(signature).is_none();
             small = broadcast.whole.is_some();
         }
-        let children: Vec<LinkId> = self.child_links().into_iter().filter(|&link| Some(link) != from).collect();
+        let children = if small && new { self.small_release_links(id) } else { self.child_links() };
+        let children: Vec<LinkId> = children.into_iter().filter(|&link| Some(link) != from).collect();
+        let hold = if self.is_coordinating() { HOLD } else { HOLD_BELOW };
         for &link in &children {
             // Its root is about to start the next one.
             if small && new && self.member_at(link) != Some(id.root) {
                 self.held_releases.frames.push((link, id, signature));
-                self.held_releases.due.get_or_insert(self.now + HOLD);
+                self.held_releases.due.get_or_insert(self.now + hold);
             } else {
                 self.send(link, Frame::Release { broadcast: id, signature });
             }
@@ -134,6 +151,13 @@ impl Node {
         }
     }
 
+    /// Where the release of an object that went in one frame goes first: the way of the object, if that began at the coordinator, so
+    /// that it goes along with the next one. Whoever it does not reach there hears it from another peer soon.
+    fn small_release_links(&self, id: BroadcastId) -> Vec<LinkId> {
+        let ours = id.root == self.membership.coordinator_node();
+        if ours { self.whole_links(id) } else { self.child_links() }
+    }
+
     /// Something is about to go to a peer: so do the releases that wait for that.
     pub(super) fn send_held_releases(&mut self, to: LinkId) {
         if self.held_releases.due.is_none() {
@@ -143,17 +167,13 @@ impl Node {
         let frame =
             |(link, broadcast, signature)| Output::Send { link, frame: Frame::Release { broadcast, signature } };
         self.outputs.extend(own.map(frame));
-        if self.held_releases.frames.is_empty() {
-            self.held_releases.due = None;
-        }
+        self.held_releases.stop_if_none();
     }
 
     /// A link is gone. Whoever was there hears of releases when it has greeted another parent.
     pub(super) fn drop_held_releases(&mut self, of: LinkId) {
         self.held_releases.frames.retain(|&(link, ..)| link != of);
-        if self.held_releases.frames.is_empty() {
-            self.held_releases.due = None;
-        }
+        self.held_releases.stop_if_none();
     }
 
     /// Sends the releases that have waited for long enough, and those behind them.
@@ -162,6 +182,7 @@ impl Node {
             while let Some(&(link, ..)) = self.held_releases.frames.first() {
                 self.send_held_releases(link);
             }
+            std::mem::take(&mut self.held_releases.untold).into_iter().for_each(|id| self.tell_released(id));
             self.held_releases.due = None;
         }
     }
