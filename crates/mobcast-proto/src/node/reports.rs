@@ -4,7 +4,7 @@
 
 use super::{Node, Pending};
 use crate::content::manifest::SignatureDomain;
-use crate::group::report::{Report, SignedReport};
+use crate::group::report::{NodeResult, Report, SignedReport};
 use crate::io::Signer;
 use crate::time::Duration;
 use crate::units::Signature;
@@ -12,6 +12,8 @@ use crate::wire::frame::{Frame, REPORTS_BYTES_MAX, REPORTS_PER_FRAME};
 
 /// Reports travel up the control tree together with others of the same few milliseconds.
 const REPORT_INTERVAL: Duration = Duration::from_millis(2);
+/// What a leaf of the tree says about an object that came in one frame waits so long: others are still waiting for the object.
+const WHOLE_REPORT_HOLD: Duration = Duration::from_millis(1);
 
 impl Node {
     /// Says something to the coordinator.
@@ -37,9 +39,21 @@ impl Node {
         let bytes = report.encoded_len();
         // Never at once, even when it is due: what else the node says at this moment goes along in the same frame.
         let due = self.membership.reports_flushed.map_or(self.now, |at| at + REPORT_INTERVAL);
+        let due = due.max(self.now + self.report_hold(&report.report));
         self.membership.reports_bytes += bytes;
         self.membership.reports.push((report, bytes));
-        self.membership.reports_at = Some(due.max(self.now));
+        self.membership.reports_at = Some(self.membership.reports_at.map_or(due, |at| at.min(due)));
+    }
+
+    /// How long a report waits. At a leaf of the tree those about an object in one frame do until others have the object too; from
+    /// further up they would come no sooner, where they wait for others.
+    fn report_hold(&self, report: &Report) -> Duration {
+        let id = match report {
+            Report::Receipt { broadcast, .. } | Report::Result(NodeResult { broadcast, .. }) => broadcast,
+            _ => return Duration::ZERO,
+        };
+        let is_whole = self.broadcasts.get(id).is_some_and(|broadcast| broadcast.whole.is_some());
+        if is_whole && self.membership.children.is_empty() { WHOLE_REPORT_HOLD } else { Duration::ZERO }
     }
 
     pub(super) fn flush_reports(&mut self) {
