@@ -125,14 +125,6 @@ fn size(text: &str) -> Result<u64, String> {
 
 /// Runs until all sizes are timed, or the first process says that they are.
 pub async fn run(args: BenchArgs) -> Outcome {
-    // On a thread of the runtime, where the node's task is, too: they wake each other for each object.
-    tokio::spawn(timed(args)).await.unwrap_or_else(|ended| match ended.try_into_panic() {
-        Ok(panic) => std::panic::resume_unwind(panic),
-        Err(error) => Err(Failure::new(Status::Failed, format_args!("the command was given up: {error}"))),
-    })
-}
-
-async fn timed(args: BenchArgs) -> Outcome {
     let mut interrupt = Interrupt::new()?;
     let mut screen = Screen::new(args.output.quiet);
     let timed = async {

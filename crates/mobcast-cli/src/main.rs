@@ -30,10 +30,11 @@ mod strategies;
 mod ticket;
 mod version;
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use clap::Parser;
+use tokio::runtime::{Builder, Runtime};
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::Cli;
@@ -56,15 +57,24 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(workers())
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Status::Failed, format_args!("cannot start threads: {error}")))?;
-    let outcome = runtime.block_on(cli.run());
+    let runtime =
+        start_runtime().map_err(|error| Failure::new(Status::Failed, format_args!("cannot start threads: {error}")))?;
+    // As a task among the node's: waking what the runtime blocks on takes a system call each time.
+    let outcome = match runtime.block_on(runtime.spawn(cli.run())) {
+        Ok(outcome) => outcome,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    };
     // A thread may be blocked in reading a terminal or pipe, which nothing but the end of the process ends.
     runtime.shutdown_background();
     outcome
+}
+
+fn start_runtime() -> io::Result<Runtime> {
+    match workers() {
+        // Without another thread beside this one: each object would be handed to that and back.
+        1 => Builder::new_current_thread().enable_all().build(),
+        workers => Builder::new_multi_thread().worker_threads(workers).enable_all().build(),
+    }
 }
 
 /// Threads of the runtime: one for each core, unless the runtime's own variable says otherwise (for many nodes on one
@@ -79,6 +89,6 @@ fn workers() -> usize {
 fn start_logs() {
     let Ok(directives) = std::env::var("MOBCAST_LOG") else { return };
     let filter = EnvFilter::builder().parse_lossy(directives);
-    let is_coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(is_coloured).init();
+    let is_coloured = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(is_coloured).init();
 }
