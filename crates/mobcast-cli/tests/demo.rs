@@ -48,11 +48,13 @@ fn a_tree_can_be_shown() {
     assert!(source.join("sparse").exists(), "the source is not the demonstration's own");
 }
 
-/// Process numbers of the demonstration's processes.
+/// Process numbers of the demonstration's processes, whichever of its threads started them.
 fn children_of(process: &Process) -> Vec<i32> {
-    let path = format!("/proc/{0}/task/{0}/children", process.pid());
-    let text = fs::read_to_string(path).unwrap_or_default();
-    text.split_whitespace().map(|number| number.parse().expect("a number")).collect()
+    let threads = fs::read_dir(format!("/proc/{}/task", process.pid())).into_iter().flatten().flatten();
+    let texts: Vec<String> =
+        threads.map(|thread| fs::read_to_string(thread.path().join("children")).unwrap_or_default()).collect();
+    let numbers = texts.iter().flat_map(|text| text.split_whitespace());
+    numbers.map(|number| number.parse().expect("a number")).collect()
 }
 
 fn is_running(pid: i32) -> bool {
