@@ -14,6 +14,7 @@ use super::{Node, local};
 use crate::failure::{Failure, Outcome, Status};
 
 /// The process number of the demonstration, for its processes: they must not outlive it, even if it is killed.
+/// (The signal comes when the thread ends that started them: a worker of the runtime, which lives as long as that.)
 const END_WITH_PARENT: &str = "MOBCAST_END_WITH_PARENT";
 
 /// Called first in `main`: a process of a demonstration ends with it.

@@ -214,8 +214,13 @@ impl Node {
             return;
         }
         let asked = self.coordinator.as_mut().map(|coordinator| coordinator.views_sent(self.now));
-        for link in asked.into_iter().flatten().filter_map(|child| self.link_to(child)).collect::<Vec<_>>() {
-            self.ping(link);
+        for child in asked.into_iter().flatten() {
+            match (self.link_to(child), self.coordinator.as_mut()) {
+                (Some(link), _) => self.ping(link),
+                // Its link was closed, or is not there yet: it has nothing to answer.
+                (None, Some(coordinator)) => coordinator.way_gone(self.now, child),
+                (None, None) => (),
+            }
         }
     }
 
