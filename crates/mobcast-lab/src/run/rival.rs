@@ -75,6 +75,12 @@ impl Progress {
         self.complete.iter().skip(1).all(Option::is_some)
     }
 
+    /// Whether all have everything and so many rounds were timed. The root's last words come another way than the others', and may come
+    /// behind them.
+    fn all_timed(&self, rounds: usize) -> bool {
+        self.all_complete() && self.rounds.len() >= rounds
+    }
+
     /// A line from the program of a node: `ready`, `start`, `complete [RANK]`, `verified [RANK]`, `round SECONDS`. Others are ignored.
     fn take(&mut self, node: usize, line: &str, at: f64) {
         let mut words = line.split_whitespace();
@@ -188,10 +194,10 @@ pub async fn run(
     attempt.begun_ns = crate::clock::monotonic_ns();
     let spawned_at = unix_seconds();
     pids.push(run.start(0, &rival.root)?);
-    run.listen(&mut hearing, &mut progress, &mut attempt, Progress::all_complete).await;
+    let rounds = planned.rounds.unwrap_or(0) as usize;
+    run.listen(&mut hearing, &mut progress, &mut attempt, |progress| progress.all_timed(rounds)).await;
     progress.times(rival.clock, spawned_at, &mut attempt);
     attempt.rounds = std::mem::take(&mut progress.rounds);
-    let rounds = planned.rounds.unwrap_or(0) as usize;
     if progress.all_complete() && attempt.rounds.len() != rounds {
         attempt.failed(format!("{} of {rounds} rounds were timed", attempt.rounds.len()));
     }
@@ -461,6 +467,9 @@ mod tests {
         progress.take(0, "verified 7", 5.0);
         progress.take(0, "anything else", 5.0);
         assert!(progress.ready[1] && progress.all_complete());
+        assert!(progress.all_timed(0) && !progress.all_timed(1), "the root has not said how long the round took");
+        progress.take(0, "round 0.5", 6.0);
+        assert!(progress.all_timed(1));
         assert_eq!((progress.started_at, progress.complete), (Some(2.0), vec![None, Some(4.0), Some(3.0)]));
     }
 }
