@@ -137,6 +137,11 @@ pub enum Output {
         /// What is to arrive right behind this node's [`Hello`](crate::wire::frame::Hello), before the peer's is known here.
         greeting: Vec<Frame>,
     },
+    /// Another link to the same node takes over from this one: pass on the frames that still come over it, but no payload.
+    Retire {
+        /// The link.
+        link: LinkId,
+    },
     /// Close a link, after what was sent on it. No `handle_link_down` follows.
     Close {
         /// The link.

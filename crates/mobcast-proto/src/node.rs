@@ -263,19 +263,16 @@ impl Node {
         coordinator.members().filter_map(info).collect()
     }
 
-    /// Links that are up.
+    /// Links that are up or being made, without those that another one to the same node has replaced.
     pub fn link_count(&self) -> usize {
-        self.links.len()
+        self.links.values().filter(|link| !link.is_retired()).count()
     }
 
     /// # Panics
     /// If something does not add up: that is a bug.
     pub fn check_invariants(&self) {
-        assert!(
-            self.links.len() <= crate::limits::LINKS_MAX + crate::limits::LINKS_SPARE,
-            "{} links",
-            self.links.len()
-        );
+        let links = self.link_count();
+        assert!(links <= crate::limits::LINKS_MAX + crate::limits::LINKS_SPARE, "{links} links");
         self.broadcasts.values().for_each(Broadcast::check_invariants);
         self.uploads.check_invariants();
         self.check_slots();
@@ -400,6 +397,7 @@ impl Node {
         let Some(state) = self.links.get_mut(&link) else { return };
         state.heard(now);
         match state.identity() {
+            Some(PeerIdentity::Member { .. }) if state.is_retired() => self.last_frame(link, frame),
             Some(PeerIdentity::Member { .. }) => {
                 self.heard_of(link);
                 self.member_frame(link, frame);
@@ -421,6 +419,9 @@ impl Node {
         self.set_now(now);
         if let Some(state) = self.links.get_mut(&link) {
             state.heard(now);
+            if state.is_retired() {
+                return;
+            }
         }
         if broadcast == BroadcastId::FILLER {
             return self.filler_arrived(link, range.len());

@@ -389,6 +389,7 @@ impl Node {
             Frame::Ping { token } => self.send(link, Frame::Pong { token }),
             Frame::Pong { token } => self.pong(link, token),
             Frame::Bye => self.member_leaves(link),
+            Frame::Retire => self.left_by_peer(link),
             Frame::Assign { assignment, signature } => self.verify_assignment(*assignment, signature),
             Frame::Routed { path, frame } => self.routed(path, frame),
             Frame::Reports { reports } => self.reports_from(link, reports),

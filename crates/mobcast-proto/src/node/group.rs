@@ -316,7 +316,6 @@ impl Node {
 
     /// A node is not below this one any more, if it was.
     pub(super) fn child_gone(&mut self, node: NodeId) {
-        self.membership.relinked.remove(&node);
         self.membership.let_go.remove(&node);
         let was_child = self.membership.children.remove(&node);
         if let Some(coordinator) = &mut self.coordinator {
@@ -435,8 +434,7 @@ impl Node {
         self.keep_child(link);
         for report in reports {
             let child = report.introduces() && self.member_at(link) == Some(report.from);
-            let relinked = child && self.membership.relinked.remove(&report.from);
-            if child && (self.membership.children.insert(report.from) || relinked) {
+            if child && self.membership.children.insert(report.from) {
                 self.greet_with_succession(link);
                 self.greet_child(link);
             }

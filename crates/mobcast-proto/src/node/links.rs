@@ -32,6 +32,10 @@ pub(super) struct Link {
     complained: bool,
     pinged_at: Option<Time>,
     rtt_min: Option<Duration>,
+    /// Since when this node sends over another link to the same member.
+    retired_at: Option<Time>,
+    /// Whether the peer does.
+    left_by_peer: bool,
 }
 
 impl Link {
@@ -44,6 +48,8 @@ impl Link {
             complained: false,
             pinged_at: None,
             rtt_min: None,
+            retired_at: None,
+            left_by_peer: false,
         }
     }
 
@@ -69,11 +75,26 @@ impl Link {
         self.identity == Some(PeerIdentity::Joiner)
     }
 
-    /// The member at the other end, once the link is up; none for a link that only serves to be admitted.
+    /// The member at the other end, once the link is up; none for a link that only serves to be admitted, and for one that is
+    /// retired.
     pub(super) fn member(&self) -> Option<NodeId> {
         match (self.identity, &self.dial) {
+            _ if self.is_retired() => None,
             (Some(PeerIdentity::Member { .. }), Some(Dial::Join { .. })) => None,
             (Some(PeerIdentity::Member { node, .. }), _) => Some(node),
+            _ => None,
+        }
+    }
+
+    /// Whether this node sends over another link to the same member, and only listens here to what comes last.
+    pub(super) fn is_retired(&self) -> bool {
+        self.retired_at.is_some()
+    }
+
+    /// The member at the other end of a retired link.
+    fn retired_from(&self) -> Option<NodeId> {
+        match self.identity {
+            Some(PeerIdentity::Member { node, .. }) if self.is_retired() => Some(node),
             _ => None,
         }
     }
@@ -81,6 +102,7 @@ impl Link {
     /// The member that this link leads to or will lead to.
     fn target(&self) -> Option<NodeId> {
         match &self.dial {
+            _ if self.is_retired() => None,
             Some(Dial::Member { node, .. }) => Some(*node),
             _ => self.member(),
         }
@@ -155,8 +177,11 @@ impl Node {
                 return self.close(link, CloseReason::Violation("asks a node to be admitted that cannot".into()));
             }
             PeerIdentity::Member { node, .. } => {
-                if let Some(reason) = self.reason_against(link, node) {
+                if let Some(reason) = self.reason_against(node) {
                     return self.close(link, reason);
+                }
+                if self.is_surplus(link, identity, node) {
+                    return;
                 }
             }
             PeerIdentity::Joiner => {
@@ -197,43 +222,99 @@ impl Node {
         self.close(link, CloseReason::Full);
     }
 
-    /// Why a link to a member, just up, should not stay. Of two links between the same nodes, both keep the one that
-    /// the lower node made; of two made by the same node, the later one.
-    fn reason_against(&mut self, link: LinkId, node: NodeId) -> Option<CloseReason> {
+    /// Why a link to a member, just up, should not stay.
+    fn reason_against(&self, node: NodeId) -> Option<CloseReason> {
         if self.id() == Some(node) {
             return Some(CloseReason::Violation("is this node itself".into()));
         }
         if self.banned.contains(&node) {
             return Some(CloseReason::Violation("was dropped before, for breaking the protocol".into()));
         }
-        let other = self.links.iter().find(|&(id, state)| id != link && state.member() == Some(node));
-        let Some((other, state)) = other else {
-            let up = self.links.values().filter(|state| state.member().is_some()).count();
-            return (up >= LINKS_MAX).then_some(CloseReason::Full);
-        };
+        let up = self.links.values().filter(|state| state.member().is_some()).count();
+        (up >= LINKS_MAX && self.link_to(node).is_none()).then_some(CloseReason::Full)
+    }
+
+    /// Whether a link, just up, is retired at once because there is another one to the same node. If not, the other one is: both
+    /// keep the link that the lower node made; of two made by the same node, the later one.
+    fn is_surplus(&mut self, link: LinkId, identity: PeerIdentity, node: NodeId) -> bool {
+        let Some(other) = self.link_to(node) else { return false };
         let own = self.id().unwrap_or(NodeId(u32::MAX));
-        let made_by = |dialled: bool| if dialled { own } else { node };
-        let (older, newer) = (made_by(state.dial.is_some()), made_by(self.links[&link].dial.is_some()));
-        if older < newer {
-            return Some(CloseReason::Duplicate);
+        let made_by = |link| if self.links[&link].dial.is_some() { own } else { node };
+        let surplus = made_by(other) < made_by(link);
+        if surplus && let Some(state) = self.links.get_mut(&link) {
+            state.identity = Some(identity);
+            state.heard_at = self.now;
         }
-        // What was on its way over it may be lost: a child is greeted again when it says who it is.
-        if self.membership.children.contains(&node) {
-            self.membership.relinked.insert(node);
+        self.retire(if surplus { link } else { other }, node);
+        surplus
+    }
+
+    /// From here on this node sends over another link to the same member. What that one still sends over this link, until it has
+    /// changed over too, counts as if it had come over the other: nothing is lost on the way between coordinator and member.
+    fn retire(&mut self, link: LinkId, node: NodeId) {
+        self.close_retired(node);
+        let Some(state) = self.links.get_mut(&link) else { return };
+        state.retired_at = Some(self.now);
+        let left_by_peer = state.left_by_peer;
+        self.forget_link(link);
+        self.outputs.push_back(Output::Send { link, frame: Frame::Retire });
+        if left_by_peer {
+            self.close(link, CloseReason::Duplicate);
+        } else {
+            self.outputs.push_back(Output::Retire { link });
         }
-        self.close(other, CloseReason::Duplicate);
-        None
+    }
+
+    /// No link outlives the one for which it was retired.
+    fn close_retired(&mut self, node: NodeId) {
+        let retired = self.links.iter().find(|(_, state)| state.retired_from() == Some(node));
+        if let Some((link, _)) = retired {
+            self.close(link, CloseReason::Duplicate);
+        }
+    }
+
+    /// The peer sends over another link to this node from here on, which may not be up here yet.
+    pub(super) fn left_by_peer(&mut self, link: LinkId) {
+        if let Some(state) = self.links.get_mut(&link) {
+            state.left_by_peer = true;
+            if state.is_retired() {
+                self.close(link, CloseReason::Duplicate);
+            }
+        }
+    }
+
+    /// A frame over a link that is retired. What belongs to the exchange of pieces has ended with the link.
+    pub(super) fn last_frame(&mut self, link: LinkId, frame: Frame) {
+        let node = self.links.get(&link).and_then(Link::retired_from);
+        match frame {
+            Frame::Retire => self.left_by_peer(link),
+            Frame::Have { .. }
+            | Frame::WantBatches { .. }
+            | Frame::Request { .. }
+            | Frame::Cancel { .. }
+            | Frame::Reject { .. }
+            | Frame::Strategy { .. }
+            | Frame::Ping { .. }
+            | Frame::Pong { .. } => {}
+            _ => {
+                if let Some(other) = node.and_then(|node| self.link_to(node)) {
+                    self.member_frame(other, frame);
+                }
+            }
+        }
     }
 
     pub(super) fn link_down(&mut self, link: LinkId) {
         let Some(state) = self.links.remove(&link) else { return };
+        if state.is_retired() {
+            return;
+        }
         self.forget_link(link);
+        state.member().into_iter().for_each(|node| self.close_retired(node));
         match (state.member(), state.dial) {
             (_, Some(Dial::Join { .. })) if self.membership.join_link == Some(link) => self.join_link_down(),
             (_, Some(Dial::Join { .. })) => {}
-            // The other one of two links between the same nodes may have taken over.
-            (Some(node), _) if self.link_to(node).is_none() => self.member_link_down(node),
-            (Some(_), _) => {}
+            (Some(node), _) => self.member_link_down(node),
             (None, Some(Dial::Member { node, .. })) => self.dial_failed(node),
             (None, None) => {
                 if let Some(coordinator) = &mut self.coordinator {
@@ -246,12 +327,18 @@ impl Node {
     /// Closes a link; what hangs on it learns of it as if it had gone by itself.
     pub(super) fn close(&mut self, link: LinkId, reason: CloseReason) {
         if let Some(state) = self.links.remove(&link) {
-            self.forget_link(link);
+            if !state.is_retired() {
+                self.forget_link(link);
+            }
             let silent = matches!(reason, CloseReason::Silent(_));
             if let Some(coordinator) = self.coordinator.as_mut().filter(|_| state.is_joiner()) {
                 coordinator.handle_joiner_gone(link);
             }
             self.outputs.push_back(Output::Close { link, reason });
+            if state.is_retired() {
+                return;
+            }
+            state.member().into_iter().for_each(|node| self.close_retired(node));
             if let (Some(node), true) = (state.member(), silent) {
                 self.member_link_down(node);
             } else if let (None, Some(Dial::Member { node, .. })) = (state.member(), state.dial) {
@@ -295,6 +382,12 @@ impl Node {
         let ids: Vec<LinkId> = self.links.keys().collect();
         for id in ids {
             let Some(link) = self.links.get(&id) else { continue };
+            if link.is_retired() {
+                if link.retired_at.is_some_and(|since| now.since(since) >= SILENCE_MAX) {
+                    self.close(id, CloseReason::Duplicate);
+                }
+                continue;
+            }
             let silence = now.since(link.heard_at);
             let limit = if link.identity.is_none() { DIAL_PATIENCE } else { SILENCE_MAX };
             if link.identity.is_none() && silence >= ANSWER_PATIENCE && !link.complained {
@@ -359,5 +452,157 @@ impl Node {
         while let Some((link, Upload { broadcast, piece, range })) = self.uploads.poll(self.now) {
             self.outputs.push_back(Output::SendPayload { link, broadcast, piece, range });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::group::assignment::{Credential, PeerAddress};
+    use crate::group::succession::Succession;
+    use crate::node::NodeConfig;
+    use crate::strategy::Registry;
+    use crate::strategy::overlay::Overlays;
+    use crate::units::{GroupId, PieceIndex, PublicKey, Signature};
+
+    const PEER: NodeId = NodeId(5);
+
+    fn coordinator() -> Node {
+        let (group, key) = (GroupId([7; 16]), PublicKey([8; 32]));
+        let config = NodeConfig {
+            group,
+            name: "founder".into(),
+            cluster: None,
+            addresses: Vec::new(),
+            key,
+            plain: false,
+            seed: 1,
+            registry: Registry::default(),
+            overlays: Overlays::default(),
+            trusts_members: false,
+        };
+        let credential = Credential { group, node: NodeId(0), key, expires_unix_s: u64::MAX };
+        let mut node = Node::found(config, credential, Signature([0; 64]), Time::ZERO);
+        outputs(&mut node);
+        node
+    }
+
+    fn outputs(node: &mut Node) -> Vec<Output> {
+        std::iter::from_fn(|| node.poll_output()).collect()
+    }
+
+    fn up(node: &mut Node, link: Option<LinkId>) -> LinkId {
+        let identity = PeerIdentity::Member { node: PEER, cluster: ClusterId(0) };
+        let hello = Hello { node: PEER, ..node.hello(0) };
+        match link {
+            Some(link) => node.handle_link_up(Time::ZERO, link, identity, &hello),
+            None => return node.accept_link(Time::ZERO, identity, &hello),
+        }
+        link.expect("matched above")
+    }
+
+    fn dialled(node: &mut Node) -> LinkId {
+        node.dial_member(PEER, vec!["127.0.0.1:7077".parse().expect("an address")], None);
+        let made = outputs(node).into_iter().find_map(|output| match output {
+            Output::Connect { link, .. } => Some(link),
+            _ => None,
+        });
+        made.expect("a dial")
+    }
+
+    fn closed(outputs: &[Output]) -> Vec<LinkId> {
+        let link = |output: &Output| match output {
+            Output::Close { link, .. } => Some(*link),
+            _ => None,
+        };
+        outputs.iter().filter_map(link).collect()
+    }
+
+    fn retired(outputs: &[Output]) -> Vec<LinkId> {
+        let link = |output: &Output| match output {
+            Output::Send { link, frame: Frame::Retire } => Some(*link),
+            _ => None,
+        };
+        outputs.iter().filter_map(link).collect()
+    }
+
+    /// Whether what the peer says of the group is heard.
+    fn hears(node: &mut Node, link: LinkId) -> bool {
+        let coordinator = PeerAddress { node: PEER, cluster: ClusterId(0), rank: 0, addresses: Vec::new() };
+        let succession = Succession { term: 1, coordinator };
+        node.handle_frame(Time::ZERO, link, Frame::Succession { succession, signature: Signature([0; 64]) });
+        outputs(node).iter().any(|output| matches!(output, Output::Verify { .. }))
+    }
+
+    #[test]
+    fn of_two_links_one_is_closed_when_both_sides_have_sent_their_last_frame_on_it() {
+        // The lower node's link stays, whichever is up first.
+        for own_first in [true, false] {
+            let mut node = coordinator();
+            let own = dialled(&mut node);
+            let (peers, seen) = if own_first {
+                up(&mut node, Some(own));
+                outputs(&mut node);
+                (up(&mut node, None), outputs(&mut node))
+            } else {
+                let peers = up(&mut node, None);
+                outputs(&mut node);
+                up(&mut node, Some(own));
+                (peers, outputs(&mut node))
+            };
+            assert_eq!((retired(&seen), closed(&seen)), (vec![peers], vec![]));
+            assert!(seen.contains(&Output::Retire { link: peers }));
+            assert_eq!((node.link_to(PEER), node.member_links(), node.link_count()), (Some(own), vec![own], 1));
+
+            assert!(hears(&mut node, peers), "sent before the peer had both links");
+            let (broadcast, piece) = (BroadcastId { root: NodeId(0), sequence: 0 }, PieceIndex(0));
+            let request = Frame::Request { broadcast, piece, range: crate::units::ByteRange { start: 0, end: 1 } };
+            node.handle_frame(Time::ZERO, peers, request);
+            assert_eq!(outputs(&mut node), vec![], "pieces are asked for anew");
+
+            node.handle_frame(Time::ZERO, peers, Frame::Retire);
+            assert_eq!(closed(&outputs(&mut node)), vec![peers]);
+            assert_eq!(node.link_to(PEER), Some(own));
+        }
+    }
+
+    #[test]
+    fn a_link_that_the_peer_has_left_serves_until_the_other_one_is_up() {
+        let mut node = coordinator();
+        let own = dialled(&mut node);
+        let peers = up(&mut node, None);
+        node.handle_frame(Time::ZERO, peers, Frame::Retire);
+        let seen = outputs(&mut node);
+        assert_eq!((node.link_to(PEER), closed(&seen)), (Some(peers), vec![]));
+        up(&mut node, Some(own));
+        let seen = outputs(&mut node);
+        assert_eq!((retired(&seen), closed(&seen)), (vec![peers], vec![peers]));
+        assert_eq!(node.link_to(PEER), Some(own));
+    }
+
+    #[test]
+    fn a_retired_link_ends_with_the_one_that_replaced_it_or_when_its_peer_says_nothing() {
+        let mut node = coordinator();
+        let own = dialled(&mut node);
+        let peers = up(&mut node, None);
+        up(&mut node, Some(own));
+        outputs(&mut node);
+        node.handle_link_down(Time::ZERO, own);
+        assert_eq!(closed(&outputs(&mut node)), vec![peers]);
+        assert_eq!(node.links.len(), 0);
+
+        // Of links that the same node makes again and again no more than two are kept.
+        let links: Vec<LinkId> = (0..10).map(|_| up(&mut node, None)).collect();
+        let seen = outputs(&mut node);
+        assert_eq!((closed(&seen), node.links.len()), (links[..8].to_vec(), 2));
+        assert_eq!(node.link_to(PEER), Some(links[9]));
+        let mut now = Time::ZERO;
+        while now < Time::ZERO + SILENCE_MAX {
+            now = now + Duration::from_secs(1);
+            node.handle_frame(now, links[9], Frame::Ping { token: 1 });
+            node.handle_timeout(now);
+        }
+        assert_eq!(closed(&outputs(&mut node)), vec![links[8]]);
+        assert_eq!(node.link_to(PEER), Some(links[9]));
     }
 }

@@ -60,8 +60,6 @@ pub(super) struct Membership {
     pub(super) lost_told: bool,
     /// Members right below it in the control tree.
     pub(super) children: BTreeSet<NodeId>,
-    /// Those of them whose link was replaced by another one, until they have said over that one who they are.
-    pub(super) relinked: BTreeSet<NodeId>,
     /// Those that were let go, because what this node had reported came back from them.
     pub(super) let_go: BTreeSet<NodeId>,
     /// Whether this node has told a coordinator that it has its place.

@@ -263,6 +263,8 @@ pub enum Frame {
     },
     /// The sender is leaving on purpose.
     Bye,
+    /// There are two links between sender and receiver: the sender's frames come over the other one from here on.
+    Retire,
 }
 
 /// Longest text of a reason, bytes.
@@ -310,6 +312,7 @@ impl Frame {
             Frame::Ping { .. } => 0x20,
             Frame::Pong { .. } => 0x21,
             Frame::Bye => 0x22,
+            Frame::Retire => 0x23,
         }
     }
 
@@ -412,7 +415,7 @@ impl Frame {
             Frame::Ping { token } | Frame::Pong { token } => {
                 w.u64(*token);
             }
-            Frame::Adrift | Frame::Bye => {}
+            Frame::Adrift | Frame::Bye | Frame::Retire => {}
         }
     }
 
@@ -482,6 +485,7 @@ impl Frame {
             0x20 => Frame::Ping { token: r.u64()? },
             0x21 => Frame::Pong { token: r.u64()? },
             0x22 => Frame::Bye,
+            0x23 => Frame::Retire,
             value => return Err(DecodeError::Unknown { what: "frame", value: u64::from(value) }),
         })
     }

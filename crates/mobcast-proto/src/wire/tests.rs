@@ -239,6 +239,7 @@ fn samples() -> Vec<Frame> {
         Frame::Ping { token: 7 },
         Frame::Pong { token: u64::MAX },
         Frame::Bye,
+        Frame::Retire,
     ];
     let kinds = [
         ObjectKind::File,
@@ -285,6 +286,7 @@ fn name_of(frame: &Frame) -> &'static str {
         Frame::Ping { .. } => "Ping",
         Frame::Pong { .. } => "Pong",
         Frame::Bye => "Bye",
+        Frame::Retire => "Retire",
     }
 }
 

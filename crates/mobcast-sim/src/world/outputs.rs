@@ -63,7 +63,7 @@ impl World {
                 self.send_payload(index, link, broadcast, piece, range);
             }
             Output::CancelPayload { link, broadcast, piece } => self.cancel_payload(index, link, broadcast, piece),
-            Output::DropPiece { .. } => {}
+            Output::DropPiece { .. } | Output::Retire { .. } => {}
             Output::Hashes { broadcast, first, hashes, .. } => {
                 self.check_announced(index, broadcast);
                 self.check_hashes(index, broadcast, first, &hashes);

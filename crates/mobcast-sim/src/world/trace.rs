@@ -86,6 +86,7 @@ impl World {
             Frame::Holding { epoch, slots, .. } => format!("that it holds {} slots (epoch {epoch})", slots.count()),
             Frame::Entrust { .. } => "the authority's key".to_owned(),
             Frame::Bye => "that it leaves".to_owned(),
+            Frame::Retire => "that it uses another link".to_owned(),
             _ => return,
         };
         self.tell(Some(from), || format!("tells machine {} {what}", to.0));
