@@ -88,6 +88,7 @@ fn group_frame(world: &World, u: &mut Unstructured<'_>) -> Result<Frame> {
             Frame::Holding { term: number(u)?, epoch: number(u)?, slots }
         }
         16 => Frame::Later { after_ms: u.arbitrary()? },
+        17 => Frame::Retire,
         _ => {
             let assign = Frame::Assign { assignment: Box::new(assignment(u)?), signature: RIGHT };
             Frame::Routed { path: nodes(u)?, frame: assign.encode() }

@@ -299,6 +299,10 @@ impl World {
             }
             Output::Connect { link, dial, .. } => drop(self.dials.insert(link, dial)),
             Output::Close { link, .. } => self.forget_link(link),
+            Output::Retire { link } => {
+                self.asked.retain(|asked| asked.link != link);
+                self.sending.retain(|&(of, ..)| of != link);
+            }
             Output::Probe { cluster, .. } => self.probes.push(cluster),
             Output::Sign { token, signer, .. } => {
                 let entitled = self.keeps_authority || !self.node.members().is_empty();
