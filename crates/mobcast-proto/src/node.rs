@@ -38,9 +38,12 @@ mod holdings;
 mod links;
 mod membership;
 mod proofs;
+mod relay;
 mod releases;
 mod reports;
 mod succession;
+#[cfg(test)]
+mod testing;
 pub mod view;
 
 use links::Link;
@@ -140,6 +143,7 @@ pub struct Node {
     membership: Membership,
     coordinator: Option<Coordinator>,
     coordination: coordination::Coordination,
+    relay: relay::Relay,
     regency: Option<succession::Regency>,
     links: SortedMap<LinkId, Link>,
     next_link: u32,
@@ -196,6 +200,7 @@ impl Node {
             membership: Membership::default(),
             coordinator: None,
             coordination: coordination::Coordination::default(),
+            relay: relay::Relay::default(),
             regency: None,
             links: SortedMap::default(),
             next_link: 0,

@@ -59,7 +59,7 @@ pub fn frame(world: &World, u: &mut Unstructured<'_>, link: LinkId) -> Result<Fr
 
 /// Frames about the group rather than about a broadcast.
 fn group_frame(world: &World, u: &mut Unstructured<'_>) -> Result<Frame> {
-    Ok(match u.int_in_range(0..=19)? {
+    Ok(match u.int_in_range(0..=21)? {
         0 => Frame::Ping { token: u.arbitrary()? },
         1 => Frame::Pong { token: world.now.0.wrapping_sub(u64::from(u.arbitrary::<u32>()?)) },
         2 => Frame::Bye,
@@ -89,6 +89,8 @@ fn group_frame(world: &World, u: &mut Unstructured<'_>) -> Result<Frame> {
         }
         16 => Frame::Later { after_ms: u.arbitrary()? },
         17 => Frame::Retire,
+        18 => Frame::CheckWay { token: u.arbitrary()? },
+        19 => Frame::WayClear { token: u.arbitrary()? },
         _ => {
             let assign = Frame::Assign { assignment: Box::new(assignment(u)?), signature: RIGHT };
             Frame::Routed { path: nodes(u)?, frame: assign.encode() }

@@ -392,6 +392,8 @@ impl Node {
             Frame::Retire => self.left_by_peer(link),
             Frame::Assign { assignment, signature } => self.verify_assignment(*assignment, signature),
             Frame::Routed { path, frame } => self.routed(path, frame),
+            Frame::CheckWay { token } => self.check_way(link, token),
+            Frame::WayClear { token } => self.way_clear(link, token),
             Frame::Reports { reports } => self.reports_from(link, reports),
             Frame::Announce { broadcast, announcement } => self.announced(link, broadcast, *announcement, None),
             Frame::Whole { broadcast, whole } => match whole.intact() {

@@ -216,7 +216,7 @@ impl Node {
         let asked = self.coordinator.as_mut().map(|coordinator| coordinator.views_sent(self.now));
         for child in asked.into_iter().flatten() {
             match (self.link_to(child), self.coordinator.as_mut()) {
-                (Some(link), _) => self.ping(link),
+                (Some(link), _) => self.send(link, Frame::CheckWay { token: self.now.0 }),
                 // Its link was closed, or is not there yet: it has nothing to answer.
                 (None, Some(coordinator)) => coordinator.way_gone(self.now, child),
                 (None, None) => (),
@@ -224,10 +224,10 @@ impl Node {
         }
     }
 
-    /// A child has answered a ping: what was sent before it is through.
-    pub(super) fn child_answered(&mut self, link: LinkId, asked: Time) {
-        if let (Some(child), Some(coordinator)) = (self.member_at(link), self.coordinator.as_mut())
-            && coordinator.way_clear(child, asked)
+    /// A child says that what was sent over it before a question is through.
+    pub(super) fn child_answered(&mut self, child: NodeId, token: u64) {
+        if let Some(coordinator) = self.coordinator.as_mut()
+            && coordinator.way_clear(child, Time(token))
         {
             self.drain_coordinator();
         }

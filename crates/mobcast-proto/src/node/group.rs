@@ -316,6 +316,7 @@ impl Node {
 
     /// A node is not below this one any more, if it was.
     pub(super) fn child_gone(&mut self, node: NodeId) {
+        self.way_gone(node);
         self.membership.let_go.remove(&node);
         let was_child = self.membership.children.remove(&node);
         if let Some(coordinator) = &mut self.coordinator {
@@ -450,47 +451,13 @@ impl Node {
             }
         }
     }
-
-    /// A frame on its way down the tree. Only what the authority has signed travels so: of anything else the receiver
-    /// could not tell who says it.
-    pub(super) fn routed(&mut self, path: Vec<NodeId>, frame: Vec<u8>) {
-        let Some((&next, rest)) = path.split_first() else { return };
-        let Some(link) = self.link_to(next) else { return };
-        let frame = if rest.is_empty() {
-            // The last relay is not to blame for what another one wrote.
-            let Ok(frame @ Frame::Assign { .. }) = Frame::decode(&frame) else { return };
-            frame
-        } else {
-            Frame::Routed { path: rest.to_vec(), frame }
-        };
-        self.send(link, frame);
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::io::PeerIdentity;
-    use crate::node::NodeConfig;
-    use crate::strategy::Registry;
-    use crate::strategy::overlay::Overlays;
-    use crate::units::{GroupId, PublicKey};
-
-    fn joiner() -> Node {
-        let config = NodeConfig {
-            group: GroupId([7; 16]),
-            name: "late".into(),
-            cluster: None,
-            addresses: Vec::new(),
-            key: PublicKey([8; 32]),
-            plain: false,
-            seed: 1,
-            registry: Registry::default(),
-            overlays: Overlays::default(),
-            trusts_members: false,
-        };
-        Node::join(config, vec!["127.0.0.1:7077".parse().expect("an address")], Time::ZERO)
-    }
+    use crate::node::testing::joiner;
 
     /// The links that it makes, and those that it closes.
     fn links(node: &mut Node) -> (Vec<LinkId>, Vec<LinkId>) {

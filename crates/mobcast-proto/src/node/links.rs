@@ -371,7 +371,6 @@ impl Node {
         for broadcast in self.broadcasts.values_mut() {
             broadcast.handle_rtt(link, rtt);
         }
-        self.child_answered(link, Time(token));
     }
 
     /// Shortest round-trip time seen on a link.

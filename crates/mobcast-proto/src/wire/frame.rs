@@ -131,6 +131,16 @@ pub enum Frame {
         /// The encoded frame.
         frame: Vec<u8>,
     },
+    /// Asks for a [`Frame::WayClear`] as soon as the [`Frame::Routed`] before it have reached the last relays on their ways.
+    CheckWay {
+        /// Comes back in the answer.
+        token: u64,
+    },
+    /// Answers a [`Frame::CheckWay`].
+    WayClear {
+        /// The question's token.
+        token: u64,
+    },
     /// Reports on their way up the control tree.
     Reports {
         /// The reports.
@@ -313,6 +323,8 @@ impl Frame {
             Frame::Pong { .. } => 0x21,
             Frame::Bye => 0x22,
             Frame::Retire => 0x23,
+            Frame::CheckWay { .. } => 0x24,
+            Frame::WayClear { .. } => 0x25,
         }
     }
 
@@ -412,7 +424,7 @@ impl Frame {
             Frame::Release { broadcast, signature } | Frame::RootLost { broadcast, signature } => {
                 w.broadcast(*broadcast).raw(&signature.0);
             }
-            Frame::Ping { token } | Frame::Pong { token } => {
+            Frame::Ping { token } | Frame::Pong { token } | Frame::CheckWay { token } | Frame::WayClear { token } => {
                 w.u64(*token);
             }
             Frame::Adrift | Frame::Bye | Frame::Retire => {}
@@ -486,6 +498,8 @@ impl Frame {
             0x21 => Frame::Pong { token: r.u64()? },
             0x22 => Frame::Bye,
             0x23 => Frame::Retire,
+            0x24 => Frame::CheckWay { token: r.u64()? },
+            0x25 => Frame::WayClear { token: r.u64()? },
             value => return Err(DecodeError::Unknown { what: "frame", value: u64::from(value) }),
         })
     }

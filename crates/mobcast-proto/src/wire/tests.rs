@@ -240,6 +240,8 @@ fn samples() -> Vec<Frame> {
         Frame::Pong { token: u64::MAX },
         Frame::Bye,
         Frame::Retire,
+        Frame::CheckWay { token: 7 },
+        Frame::WayClear { token: u64::MAX },
     ];
     let kinds = [
         ObjectKind::File,
@@ -287,6 +289,8 @@ fn name_of(frame: &Frame) -> &'static str {
         Frame::Pong { .. } => "Pong",
         Frame::Bye => "Bye",
         Frame::Retire => "Retire",
+        Frame::CheckWay { .. } => "CheckWay",
+        Frame::WayClear { .. } => "WayClear",
     }
 }
 

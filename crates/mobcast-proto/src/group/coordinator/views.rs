@@ -43,13 +43,13 @@ impl Coordinator {
         ways::room(self.graph.children(self.own).len())
     }
 
-    /// All views so far have been sent. Returns the children that must answer a ping now, so that others can be.
+    /// All views so far have been sent. Returns the children to ask now whether they are through, so that others can be.
     pub fn views_sent(&mut self, now: Time) -> Vec<NodeId> {
         let room = self.room();
         self.ways.ask(now, room)
     }
 
-    /// A child has answered the ping that was sent at `asked`. True if somebody is told for that.
+    /// What a child was asked about at `asked` is through. True if somebody is told for that.
     pub fn way_clear(&mut self, child: NodeId, asked: Time) -> bool {
         let room = self.room();
         let told = self.ways.answered(child, asked, room);

@@ -1,7 +1,8 @@
 //! Ways down the control tree, each over one child of the coordinator: the views of all below a child go over the one link to it. In
 //! groups of thousands that is more than the link takes at one moment, beside the payload on it, and a link on which too much waits is
-//! given up. So a way takes a part of the views at a time; the child's answer to a ping behind them shows that they are through. Whoever
-//! has a view already waits for its turn, and what changes for it meanwhile costs no second one.
+//! given up. So a way takes a part of the views at a time, and more when the child has answered that they are through, over its
+//! own link and those of all relays below it. Whoever has a view already waits for its turn, and what changes for it meanwhile costs no
+//! second one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +50,7 @@ impl Ways {
         false
     }
 
-    /// Children that must answer a ping, because half of the room is taken.
+    /// Children to ask whether the views are through, because half of the room is taken.
     pub(super) fn ask(&mut self, now: Time, room: usize) -> Vec<NodeId> {
         let due = self.0.iter_mut().filter(|(_, way)| way.asked.is_none() && way.under_way >= room.div_ceil(2));
         due.map(|(&child, way)| {
@@ -59,7 +60,7 @@ impl Ways {
         .collect()
     }
 
-    /// A child has answered the ping of this time. Returns who is told now of those who waited.
+    /// A child has answered the question of this time. Returns who is told now of those who waited.
     pub(super) fn answered(&mut self, child: NodeId, asked: Time, room: usize) -> Vec<NodeId> {
         let Some(way) = self.0.get_mut(&child) else { return Vec::new() };
         let Some((_, through)) = way.asked.filter(|&(at, _)| at == asked) else { return Vec::new() };

@@ -82,50 +82,22 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::group::assignment::{Credential, PeerAddress};
+    use crate::group::assignment::PeerAddress;
     use crate::group::succession::Succession;
     use crate::limits::SILENCE_MAX;
-    use crate::node::NodeConfig;
-    use crate::strategy::Registry;
-    use crate::strategy::overlay::Overlays;
+    use crate::node::testing::{founder, linked, outputs};
     use crate::time::{Duration, Time};
-    use crate::units::{BroadcastId, ByteRange, ClusterId, GroupId, PieceIndex, PublicKey, Signature};
+    use crate::units::{BroadcastId, ByteRange, ClusterId, PieceIndex, Signature};
     use crate::wire::frame::Hello;
 
     const PEER: NodeId = NodeId(5);
 
-    fn coordinator() -> Node {
-        let (group, key) = (GroupId([7; 16]), PublicKey([8; 32]));
-        let config = NodeConfig {
-            group,
-            name: "founder".into(),
-            cluster: None,
-            addresses: Vec::new(),
-            key,
-            plain: false,
-            seed: 1,
-            registry: Registry::default(),
-            overlays: Overlays::default(),
-            trusts_members: false,
-        };
-        let credential = Credential { group, node: NodeId(0), key, expires_unix_s: u64::MAX };
-        let mut node = Node::found(config, credential, Signature([0; 64]), Time::ZERO);
-        outputs(&mut node);
-        node
-    }
-
-    fn outputs(node: &mut Node) -> Vec<Output> {
-        std::iter::from_fn(|| node.poll_output()).collect()
-    }
-
     fn up(node: &mut Node, link: Option<LinkId>) -> LinkId {
+        let Some(link) = link else { return linked(node, PEER) };
         let identity = PeerIdentity::Member { node: PEER, cluster: ClusterId(0) };
         let hello = Hello { node: PEER, ..node.hello(0) };
-        match link {
-            Some(link) => node.handle_link_up(Time::ZERO, link, identity, &hello),
-            None => return node.accept_link(Time::ZERO, identity, &hello),
-        }
-        link.expect("matched above")
+        node.handle_link_up(Time::ZERO, link, identity, &hello);
+        link
     }
 
     fn dialled(node: &mut Node) -> LinkId {
@@ -165,7 +137,7 @@ mod tests {
     fn of_two_links_one_is_closed_when_both_sides_have_sent_their_last_frame_on_it() {
         // The lower node's link stays, whichever is up first.
         for own_first in [true, false] {
-            let mut node = coordinator();
+            let mut node = founder();
             let own = dialled(&mut node);
             let (peers, seen) = if own_first {
                 up(&mut node, Some(own));
@@ -195,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_link_that_the_peer_has_left_serves_until_the_other_one_is_up() {
-        let mut node = coordinator();
+        let mut node = founder();
         let own = dialled(&mut node);
         let peers = up(&mut node, None);
         node.handle_frame(Time::ZERO, peers, Frame::Retire);
@@ -209,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_retired_link_ends_with_the_one_that_replaced_it_or_when_its_peer_says_nothing() {
-        let mut node = coordinator();
+        let mut node = founder();
         let own = dialled(&mut node);
         let peers = up(&mut node, None);
         up(&mut node, Some(own));

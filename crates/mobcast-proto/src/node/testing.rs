@@ -1,0 +1,54 @@
+//! Nodes for the tests of this module's files.
+
+use crate::group::assignment::Credential;
+use crate::io::{Output, PeerIdentity};
+use crate::strategy::Registry;
+use crate::strategy::overlay::Overlays;
+use crate::time::Time;
+use crate::units::{ClusterId, GroupId, LinkId, NodeId, PublicKey, Signature};
+use crate::wire::frame::Hello;
+
+use super::{Node, NodeConfig};
+
+const GROUP: GroupId = GroupId([7; 16]);
+const KEY: PublicKey = PublicKey([8; 32]);
+
+fn config(name: &str) -> NodeConfig {
+    NodeConfig {
+        group: GROUP,
+        name: name.into(),
+        cluster: None,
+        addresses: Vec::new(),
+        key: KEY,
+        plain: false,
+        seed: 1,
+        registry: Registry::default(),
+        overlays: Overlays::default(),
+        trusts_members: false,
+    }
+}
+
+/// A node that asks to be admitted.
+pub(super) fn joiner() -> Node {
+    Node::join(config("late"), vec!["127.0.0.1:7077".parse().expect("an address")], Time::ZERO)
+}
+
+/// A coordinator, alone so far.
+pub(super) fn founder() -> Node {
+    let credential = Credential { group: GROUP, node: NodeId(0), key: KEY, expires_unix_s: u64::MAX };
+    let mut node = Node::found(config("founder"), credential, Signature([0; 64]), Time::ZERO);
+    outputs(&mut node);
+    node
+}
+
+/// All that a node wants done now.
+pub(super) fn outputs(node: &mut Node) -> Vec<Output> {
+    std::iter::from_fn(|| node.poll_output()).collect()
+}
+
+/// A link that a member has made to the node is up.
+pub(super) fn linked(node: &mut Node, member: NodeId) -> LinkId {
+    let identity = PeerIdentity::Member { node: member, cluster: ClusterId(0) };
+    let hello = Hello { node: member, ..node.hello(0) };
+    node.accept_link(Time::ZERO, identity, &hello)
+}
