@@ -168,6 +168,11 @@ impl Broadcast {
         self.phase != Phase::Failed && self.announcement.signature != Signature::default()
     }
 
+    /// Whether peers in other clusters are told more of it before they have said that they know of it.
+    pub fn speaks_first(&self) -> bool {
+        self.strategy.speaks_first()
+    }
+
     /// What its strategy says to a peer of `cluster` before the link to it is up.
     pub fn strategy_greeting(&self, cluster: ClusterId) -> Option<Frame> {
         let message = self.strategy.greeting(&self.swarm, cluster)?;

@@ -108,18 +108,16 @@ struct Unverified {
     whole: Option<(LinkId, Batch, Signature, HashedObject)>,
     /// Whether only this node's place in the group is missing.
     verified: bool,
-    /// The first batch, which came with it.
-    batch: Option<(Batch, Signature)>,
+    /// What those who announced it have said of it since.
+    early: Vec<(LinkId, Frame)>,
 }
 
 /// A broadcast that the application is to be told of.
 struct Untold {
     broadcast: BroadcastId,
     descriptor: Descriptor,
-    /// Over which link it was announced.
-    from: LinkId,
-    /// The first batch, which came with it.
-    batch: Option<(Batch, Signature)>,
+    /// What was said of it before it was known here.
+    early: Vec<(LinkId, Frame)>,
 }
 
 /// How far a broadcast is at this node.

@@ -1,4 +1,5 @@
-//! A large group: `cargo run --release --example scale [nodes per cluster] [clusters] [pieces] [seed] [KiB of a piece]`.
+//! A large group: `cargo run --release --example scale [nodes per cluster] [clusters] [pieces] [seed] [KiB of a piece]`. How far it is, it
+//! says every 0.2 s of virtual time.
 #![allow(clippy::disallowed_types, reason = "an example measures real time")]
 
 use mobcast_sim::experiment::Experiment;
@@ -17,7 +18,16 @@ fn main() {
     experiment.settings.check_every = 0;
     experiment.settings.chunk_bytes_max = 1 << 20;
     let started = std::time::Instant::now();
-    let outcome = experiment.run();
+    let mut next = 0;
+    let outcome = experiment.run_watched(|world, _| {
+        let now = world.network.now();
+        if now.0 >= next {
+            next = now.0 + 200_000_000;
+            let joined = world.machines.iter().filter(|machine| machine.node.assignment().is_some()).count();
+            let (complete, real) = (world.completions(), started.elapsed());
+            eprintln!("{:.2} s: {joined} joined, {complete} complete; {real:.0?} of real time", now.as_secs_f64());
+        }
+    });
     let rate = outcome.throughput_bytes_per_s(bytes);
     println!("{:.2} MB/s of {:.2} ({:.3})", rate / 1e6, best as f64 / 1e6, rate / best as f64);
     println!("copies {:.4?} control {:.4} wan control {:.4}", outcome.wan_copies, outcome.control, outcome.wan_control);

@@ -30,10 +30,15 @@ impl Broadcast {
     /// Asks for batches, if a peer has more of them and it is this node's turn.
     pub(super) fn want_batches(&mut self, now: Time) {
         let have = self.chain.batches();
-        if self.rooted.is_some() || self.asked.is_some() || self.verifying || self.chain.end().is_some() {
+        if self.rooted.is_some() || self.verifying || self.chain.end().is_some() {
             return;
         }
         let ahead = || self.swarm.peers().filter(|(_, peer)| peer.batches > have);
+        // What was asked of another cluster may be in the own one meanwhile.
+        let is_local = |link: LinkId| self.swarm.peer(link).is_some_and(|peer| peer.local);
+        if self.asked.is_some_and(|asked| is_local(asked.link)) {
+            return;
+        }
         if ahead().next().is_none() {
             self.behind_since = None;
             return;
@@ -49,7 +54,7 @@ impl Broadcast {
         let candidates = ahead().filter(|(_, p)| p.local || !deferred);
         // Members ask different ones, or whoever has the first link would serve them all.
         let best = candidates.min_by_key(|&(link, p)| (unanswered(link), !p.local, self.chance(u64::from(link.0))));
-        let Some((link, peer)) = best else { return };
+        let Some((link, peer)) = best.filter(|(_, peer)| self.asked.is_none() || peer.local) else { return };
         self.asked = Some(Asked { link, at: now, until: peer.batches.min(have.saturating_add(BATCHES_AT_ONCE)) });
         self.swarm.send(link, Frame::WantBatches { broadcast: self.id, from: have });
     }

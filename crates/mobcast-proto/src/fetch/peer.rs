@@ -131,13 +131,18 @@ impl SwarmPeer {
     }
 
     pub(super) fn has_news(&self, batches: u32) -> bool {
-        !self.to_announce.is_empty() || (batches > self.batches_announced && batches > self.batches)
+        !self.to_announce.is_empty() || self.has_news_of_batches(batches)
     }
 
-    /// When to tell this peer what is new; a few pieces wait as long as the audience's patience.
-    pub(super) fn flush_due(&self, now: Time, patience: Duration) -> Time {
+    fn has_news_of_batches(&self, batches: u32) -> bool {
+        batches > self.batches_announced && batches > self.batches
+    }
+
+    /// When to tell this peer what is new; a few pieces wait as long as the audience's patience, unless there are new batches.
+    pub(super) fn flush_due(&self, now: Time, patience: Duration, batches: u32) -> Time {
         let company = (self.announced.count() as usize / HAVE_COMPANY_PART).clamp(1, HAVE_COMPANY);
-        let interval = if self.to_announce.len() >= company { HAVE_INTERVAL } else { patience };
+        let in_company = self.to_announce.len() >= company || self.has_news_of_batches(batches);
+        let interval = if in_company { HAVE_INTERVAL } else { patience };
         self.flushed_at.map_or(now, |at| (at + interval).max(now))
     }
 }
@@ -174,12 +179,16 @@ mod tests {
                 peer.announced.insert(PieceIndex(piece));
             }
             peer.to_announce = (told..told + news).map(PieceIndex).collect();
-            assert_eq!(peer.flush_due(Time::ZERO, audience.patience()), Time::ZERO, "the first goes at once");
+            assert_eq!(peer.flush_due(Time::ZERO, audience.patience(), 0), Time::ZERO, "the first goes at once");
             peer.flushed_at = Some(Time::ZERO);
-            assert_eq!(peer.flush_due(Time::ZERO, audience.patience()), Time::ZERO + interval, "{news} behind {told}");
+            assert_eq!(
+                peer.flush_due(Time::ZERO, audience.patience(), 0),
+                Time::ZERO + interval,
+                "{news} behind {told}"
+            );
             let last = Audience { rest: Some(Duration::ZERO), ..audience };
             assert_eq!(
-                peer.flush_due(Time::ZERO, last.patience()),
+                peer.flush_due(Time::ZERO, last.patience(), 0),
                 Time::ZERO + HAVE_INTERVAL,
                 "nothing comes behind them"
             );
@@ -193,7 +202,7 @@ mod tests {
         peer.add_news(PieceIndex(100));
         peer.flushed_at = Some(Time::ZERO);
         let due = |rest: Option<Duration>, piece_size: u32| {
-            peer.flush_due(Time::ZERO, Audience { peers: 20, piece_size, rest }.patience()).since(Time::ZERO)
+            peer.flush_due(Time::ZERO, Audience { peers: 20, piece_size, rest }.patience(), 0).since(Time::ZERO)
         };
         let (ms, small) = (Duration::from_millis, 32 << 10);
         assert_eq!(due(None, small), ms(240));

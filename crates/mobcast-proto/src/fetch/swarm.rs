@@ -306,26 +306,26 @@ impl Swarm {
 
     /// Tells those of its peers that `wants` names that this node has a piece, together with others; not those that have it themselves.
     pub fn announce_to(&mut self, piece: PieceIndex, wants: impl Fn(LinkId, &SwarmPeer) -> bool) {
-        let (now, patience) = (self.now, self.audience().patience());
+        let (now, patience, batches) = (self.now, self.audience().patience(), self.batches);
         for (link, peer) in self.peers.iter_mut() {
             if peer.have.contains(piece) || peer.announced.contains(piece) || !wants(link, peer) {
                 continue;
             }
             peer.add_news(piece);
-            let due = peer.flush_due(now, patience);
+            let due = peer.flush_due(now, patience, batches);
             self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
         }
     }
 
     /// Tells a peer that this node has a piece, together with others.
     pub fn announce_always(&mut self, link: LinkId, piece: PieceIndex) {
-        let (now, patience) = (self.now, self.audience().patience());
+        let (now, patience, batches) = (self.now, self.audience().patience(), self.batches);
         let Some(peer) = self.peers.get_mut(&link) else { return };
         if peer.announced.contains(piece) {
             return;
         }
         peer.add_news(piece);
-        let due = peer.flush_due(now, patience);
+        let due = peer.flush_due(now, patience, batches);
         self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
     }
 

@@ -18,6 +18,9 @@ use crate::wire::frame::{Frame, TEXT_BYTES_MAX};
 
 use super::{Node, Pending, Untold, Unverified};
 
+/// What is said of a broadcast that is still being verified is kept up to so many frames: whoever speaks first says less.
+const EARLY_MAX: usize = 256;
+
 pub(super) fn broadcast_body(broadcast: BroadcastId, text: &str) -> Vec<u8> {
     let mut w = Writer::new();
     w.broadcast(broadcast).string(text);
@@ -136,6 +139,7 @@ impl Node {
         });
         if whole == Some(false) {
             self.flood_announcement(id);
+            self.speak_first(id);
         }
         self.sign_next_batch(id);
     }
@@ -195,7 +199,7 @@ impl Node {
         let whole = whole.map(|(batch, signature, object)| (link, batch, signature, object));
         let links = [link].into();
         self.unverified
-            .insert(id, Unverified { announcement, first: link, links, whole, verified: false, batch: None });
+            .insert(id, Unverified { announcement, first: link, links, whole, verified: false, early: Vec::new() });
         self.have_verified(Pending::VerifyAnnouncement { broadcast: id }, checks);
     }
 
@@ -224,7 +228,7 @@ impl Node {
     }
 
     fn open_one_announced(&mut self, id: BroadcastId, announced: Unverified) {
-        let Unverified { announcement, first, links, whole, batch, .. } = announced;
+        let Unverified { announcement, links, whole, early, .. } = announced;
         let Some(kind) = self.config.registry.find(&announcement.descriptor.strategy) else { return };
         let descriptor = announcement.descriptor.clone();
         let seed = self.random.next_u64();
@@ -251,13 +255,18 @@ impl Node {
             Some(from) => self.pass_whole_on(id, Some(from)),
             None => self.flood_announcement(id),
         }
-        self.untold.push(Untold { broadcast: id, descriptor, from: first, batch });
+        self.untold.push(Untold { broadcast: id, descriptor, early: Vec::new() });
         if !self.member_links().is_empty() {
             self.tell_of_broadcasts();
         }
         // Who has sent the whole object is told of the rest if the object is announced after all.
         links.into_iter().filter(|&link| Some(link) != from).for_each(|link| self.peer_knows(link, id));
+        self.speak_first(id);
         self.with_broadcast(id, |_| {});
+        match self.untold.iter_mut().find(|untold| untold.broadcast == id) {
+            Some(untold) => untold.early = early,
+            None => self.take_early(early),
+        }
         if let Some((link, frame)) = self.held_root_losses.remove(&id) {
             self.member_frame(link, frame);
         }
@@ -275,10 +284,38 @@ impl Node {
         frames.collect::<Vec<_>>().into_iter().for_each(|frame| self.send(link, frame));
     }
 
-    /// A batch from the node that announced a broadcast, while the announcement is being verified.
-    pub(super) fn early_batch(&mut self, link: LinkId, batch: Batch, signature: Signature) {
-        if let Some(entry) = self.unverified.get_mut(&batch.broadcast).filter(|entry| entry.first == link) {
-            entry.batch = Some((batch, signature));
+    /// Takes those for whom the broadcast is new, in other clusters, to know of it from now on, if the strategy has them told more
+    /// before they answer: it comes behind the announcement.
+    fn speak_first(&mut self, id: BroadcastId) {
+        if !self.broadcasts.get(&id).is_some_and(|broadcast| broadcast.flooded && broadcast.speaks_first()) {
+            return;
+        }
+        let own = self.assignment().map(|assignment| assignment.cluster);
+        let links = self.member_links().into_iter().filter(|&link| self.cluster_at(link) != own);
+        links.collect::<Vec<_>>().into_iter().for_each(|link| self.peer_knows(link, id));
+    }
+
+    /// Something about a broadcast that is still being verified waits for that.
+    pub(super) fn hold_early(&mut self, link: LinkId, id: BroadcastId, frame: Frame) {
+        let Some(entry) = self.unverified.get_mut(&id) else { return };
+        if entry.early.len() < EARLY_MAX {
+            entry.early.push((link, frame));
+        } else {
+            self.drop_peer(link, CloseReason::Violation(format!("said too much of {id} before it could be verified")));
+        }
+    }
+
+    fn take_early(&mut self, early: Vec<(LinkId, Frame)>) {
+        for (link, frame) in early {
+            match frame {
+                // Also from the coordinator, to whom this node was no member when it came.
+                Frame::Batch { batch, signature } => self.batch(link, batch, signature),
+                frame => {
+                    if self.member_at(link).is_some() {
+                        self.member_frame(link, frame);
+                    }
+                }
+            }
         }
     }
 
@@ -292,12 +329,10 @@ impl Node {
     /// Tells the application of the broadcasts that this node has heard of, if it has a link: without one it could not say that it
     /// does not take them.
     pub(super) fn tell_of_broadcasts(&mut self) {
-        for Untold { broadcast, descriptor, from, batch } in std::mem::take(&mut self.untold) {
+        for Untold { broadcast, descriptor, early } in std::mem::take(&mut self.untold) {
             // First of all outputs about it, so that the driver knows what the others speak of.
             self.event(Event::Announced { broadcast, descriptor });
-            if let Some((batch, signature)) = batch {
-                self.batch(from, batch, signature);
-            }
+            self.take_early(early);
         }
     }
 
@@ -386,6 +421,13 @@ impl Node {
             return self.admission_frame(link, frame);
         }
         match frame {
+            Frame::Batch { batch: Batch { broadcast, .. }, .. }
+            | Frame::Have { broadcast, .. }
+            | Frame::Strategy { broadcast, .. }
+                if self.unverified.contains_key(&broadcast) =>
+            {
+                self.hold_early(link, broadcast, frame);
+            }
             Frame::Ping { token } => self.send(link, Frame::Pong { token }),
             Frame::Pong { token } => self.pong(link, token),
             Frame::Bye => self.member_leaves(link),

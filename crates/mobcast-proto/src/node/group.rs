@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use crate::content::manifest::{SignatureDomain, signed_message};
+use crate::content::manifest::{Batch, SignatureDomain, signed_message};
 use crate::group::assignment::{Assignment, Credential, PeerAddress};
 use crate::group::report::{Report, SignedReport};
 use crate::io::{Check, CloseReason, Event, Output};
@@ -155,7 +155,7 @@ impl Node {
             Frame::Later { after_ms } => self.come_again(link, after_ms),
             Frame::Assign { assignment, signature } => self.verify_assignment(*assignment, signature),
             Frame::Announce { broadcast, announcement } => self.announced(link, broadcast, *announcement, None),
-            Frame::Batch { batch, signature } => self.early_batch(link, batch, signature),
+            Frame::Batch { batch: Batch { broadcast, .. }, .. } => self.hold_early(link, broadcast, frame),
             Frame::Ping { token } => self.send(link, Frame::Pong { token }),
             _ => {}
         }

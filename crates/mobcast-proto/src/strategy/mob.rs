@@ -62,6 +62,10 @@ const TAKE_OVER_FACTOR: u64 = 2;
 /// A piece that was asked of another cluster changes its source or its importer only if that saves at least this.
 const LATE: Duration = Duration::from_millis(500);
 
+/// So many pieces the members of the root's cluster announce to peers in other clusters that have not said yet what they want: they can ask for
+/// them a round trip sooner.
+const ANNOUNCED_UNASKED: u32 = 64;
+
 /// The strategy's state at one node.
 #[derive(Default)]
 pub struct Mob {
@@ -177,6 +181,10 @@ impl Strategy for Mob {
 
     fn greeting(&self, swarm: &Swarm, cluster: ClusterId) -> Option<StrategyMessage> {
         (cluster != swarm.standing.cluster && !swarm.in_root_cluster()).then(|| self.interest(swarm))
+    }
+
+    fn speaks_first(&self) -> bool {
+        true
     }
 
     fn manifest_children(&self, swarm: &Swarm, first: PieceIndex) -> Vec<LinkId> {
@@ -319,7 +327,8 @@ impl Mob {
         self.moved.remove(&piece);
         let slot = slot_of(swarm.id, piece);
         let wants = |interest: &Interest| interest.slots.contains(slot) || interest.pieces.contains(piece);
-        swarm.announce_to(piece, |link, peer| peer.local || self.interests.get(&link).is_some_and(wants));
+        let unasked = swarm.in_root_cluster() && piece.0 < ANNOUNCED_UNASKED;
+        swarm.announce_to(piece, |link, peer| peer.local || self.interests.get(&link).map_or(unasked, wants));
         let index_complete = piece.0 < swarm.index_pieces() && swarm.askable() == swarm.known();
         if swarm.was_crowded() || index_complete {
             self.fill_all(swarm);

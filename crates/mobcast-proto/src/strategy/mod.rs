@@ -99,6 +99,12 @@ pub trait Strategy: Send {
         None
     }
 
+    /// Whether peers in other clusters count as such as soon as a broadcast was announced to them, and not when they have said that they
+    /// know of it, a round trip later. What is said to them meanwhile comes behind the announcement.
+    fn speaks_first(&self) -> bool {
+        false
+    }
+
     /// Whether peers may ask for pieces that are not here yet; they are sent them when they are.
     fn takes_requests_ahead(&self) -> bool {
         false

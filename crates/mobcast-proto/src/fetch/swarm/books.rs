@@ -5,6 +5,9 @@ use super::*;
 /// Room for so many pieces to be announced is kept for the next ones.
 const NEWS_KEPT: usize = 32;
 
+/// So many first batches of a manifest are told of as they come.
+const BATCHES_TOLD_AT_ONCE: u32 = 4;
+
 impl Swarm {
     pub(crate) fn set_now(&mut self, now: Time) {
         self.now = self.now.max(now);
@@ -262,7 +265,7 @@ impl Swarm {
             if !peer.has_news(batches) {
                 continue;
             }
-            let due = peer.flush_due(now, patience);
+            let due = peer.flush_due(now, patience, batches);
             if due > now {
                 self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
                 continue;
@@ -271,7 +274,10 @@ impl Swarm {
                 peer.announced.insert(piece);
             }
             peer.batches_announced = batches;
-            peer.flushed_at = Some(now);
+            // At the start nothing waits for company behind the word of the first hashes.
+            if !peer.to_announce.is_empty() || batches > BATCHES_TOLD_AT_ONCE {
+                peer.flushed_at = Some(now);
+            }
             let runs = runs_of(peer.to_announce.drain(..));
             peer.to_announce.shrink_to(NEWS_KEPT);
             let mut send = |pieces| {
@@ -289,7 +295,8 @@ impl Swarm {
     /// Lets peers know how many manifest batches there are.
     pub(crate) fn announce_batches(&mut self) {
         let (now, batches, patience) = (self.now, self.batches, self.audience().patience());
-        let due = self.peers.values().filter(|p| p.has_news(batches)).map(|p| p.flush_due(now, patience)).min();
+        let due =
+            self.peers.values().filter(|p| p.has_news(batches)).map(|p| p.flush_due(now, patience, batches)).min();
         if let Some(due) = due {
             self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
         }

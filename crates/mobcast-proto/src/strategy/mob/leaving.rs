@@ -23,6 +23,9 @@ const PASSING_ON_RTTS: u64 = 4;
 /// It is never waited longer, whatever round-trip time a peer pretends.
 const PASSING_ON_MAX: Duration = Duration::from_secs(2);
 
+/// What a node's links to other clusters are taken to bring at the start, bytes per second, where that is compared with a round trip.
+const SHARE_RATE: u64 = 500_000;
+
 /// Pieces that have left the root's cluster, or are about to.
 #[derive(Default)]
 pub(super) struct Leaving {
@@ -94,7 +97,7 @@ impl Mob {
 
     fn wait_for_passing_on(&mut self, swarm: &mut Swarm, to: ClusterId, piece: PieceIndex) {
         let rtt = swarm.peers().filter(|(_, p)| p.cluster == to).map(|(_, p)| p.window.rtt_min()).min();
-        let Some(rtt) = rtt.filter(|_| swarm.is_missing(piece)) else { return };
+        let Some(rtt) = rtt.filter(|&rtt| swarm.is_missing(piece) && is_worth_waiting(swarm, rtt)) else { return };
         let until = swarm.now() + (rtt.times(PASSING_ON_RTTS) + PASSING_ON).min(PASSING_ON_MAX);
         self.leaving.passed_on_soon.insert(piece);
         self.leaving.passed_on_until.insert(piece, until);
@@ -152,6 +155,14 @@ impl Mob {
             }
         }
     }
+}
+
+/// Whether a node's share of the object is so much that its link is better spared than asked at once: what another cluster passes on comes a
+/// round trip later.
+fn is_worth_waiting(swarm: &Swarm, rtt: Duration) -> bool {
+    let Some(pieces) = swarm.total() else { return true };
+    let share = u64::from(pieces) * u64::from(swarm.piece_size()) / u64::from(swarm.standing.cluster_size.max(1));
+    Duration::for_bytes(share, SHARE_RATE) >= rtt
 }
 
 #[cfg(test)]
