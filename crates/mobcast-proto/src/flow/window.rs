@@ -181,9 +181,11 @@ impl Window {
     }
 
     /// Time until everything outstanding will have arrived, as far as can be told at `now`: a peer that has sent nothing for
-    /// long will mostly go on like that for as long again, whatever its rate was before.
+    /// long will mostly go on like that for as long again, whatever its rate was before. Who has sent nothing yet is no slow one until it
+    /// could have sent something.
     pub fn time_left(&self, now: Time) -> Duration {
-        self.time_to_receive(0).max(self.stalled_for(now))
+        let at_its_rate = if self.rate_bytes_per_s() > 0 { self.time_to_receive(0) } else { self.rtt_min() };
+        at_its_rate.max(self.stalled_for(now))
     }
 
     /// Time until everything outstanding, and `bytes` more, will have arrived.

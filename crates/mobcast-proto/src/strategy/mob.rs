@@ -28,6 +28,7 @@ use crate::units::{ClusterId, LinkId, PieceIndex};
 
 use choking::Choking;
 use leaving::Leaving;
+pub(super) use leaving::is_worth_waiting;
 use own_share::OwnRootShare;
 use resting::Resting;
 use root_shares::RootShares;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use mobcast_topology::{ClusterIndex, Topology, WanLink, optimum};
 
 use crate::limits::{COORDINATOR_CHILDREN_MAX, TREE_CHILDREN_MAX};
+use crate::strategy::mob::is_worth_waiting;
 use crate::strategy::plan::{Order, Plan, PlanTree};
 use crate::time::Duration;
 
@@ -28,8 +29,10 @@ const MOB_START_BETWEEN: f64 = 0.1;
 const MOB_START_PER_NODE: f64 = 0.0015;
 /// …and half as late if there are but so many pieces: few are left to be asked for then…
 const MOB_START_HALF_PIECES: f64 = 40.0;
-/// …and between clusters requests and news of what is there go to and fro.
+/// …and between clusters requests and news of what is there go to and fro…
 const MOB_ROUND_TRIPS: f64 = 6.0;
+/// …but less where each node has so little to fetch that nobody waits for what other clusters pass on.
+const MOB_ROUND_TRIPS_FOR_LITTLE: f64 = 2.5;
 /// Part of the optimum that `mob` reaches from then on: where the root's card binds, and between clusters.
 const MOB_PART_INSIDE: f64 = 0.95;
 const MOB_PART_BETWEEN: f64 = 0.98;
@@ -70,7 +73,9 @@ impl Costs {
             [_] => (MOB_START_INSIDE, MOB_PART_INSIDE),
             _ => ((MOB_START_BETWEEN + MOB_START_PER_NODE * order.len() as f64) * few, MOB_PART_BETWEEN),
         };
-        let start = start + MOB_ROUND_TRIPS * rtt;
+        let others = order.clusters().iter().skip(1).map(|cluster| bytes / cluster.nodes.len().max(1) as u64);
+        let little = others.max().is_some_and(|share| !is_worth_waiting(share, Duration((rtt * 1e9) as u64)));
+        let start = start + if little { MOB_ROUND_TRIPS_FOR_LITTLE } else { MOB_ROUND_TRIPS } * rtt;
         start + bytes as f64 / best.min(self.own_rate(piece)) / part
     }
 

@@ -97,7 +97,9 @@ impl Mob {
 
     fn wait_for_passing_on(&mut self, swarm: &mut Swarm, to: ClusterId, piece: PieceIndex) {
         let rtt = swarm.peers().filter(|(_, p)| p.cluster == to).map(|(_, p)| p.window.rtt_min()).min();
-        let Some(rtt) = rtt.filter(|&rtt| swarm.is_missing(piece) && is_worth_waiting(swarm, rtt)) else { return };
+        let bytes = swarm.total().map_or(u64::MAX, |pieces| u64::from(pieces) * u64::from(swarm.piece_size()));
+        let share = bytes / u64::from(swarm.standing.cluster_size.max(1));
+        let Some(rtt) = rtt.filter(|&rtt| swarm.is_missing(piece) && is_worth_waiting(share, rtt)) else { return };
         let until = swarm.now() + (rtt.times(PASSING_ON_RTTS) + PASSING_ON).min(PASSING_ON_MAX);
         self.leaving.passed_on_soon.insert(piece);
         self.leaving.passed_on_until.insert(piece, until);
@@ -157,12 +159,10 @@ impl Mob {
     }
 }
 
-/// Whether a node's share of the object is so much that its link is better spared than asked at once: what another cluster passes on comes a
-/// round trip later.
-fn is_worth_waiting(swarm: &Swarm, rtt: Duration) -> bool {
-    let Some(pieces) = swarm.total() else { return true };
-    let share = u64::from(pieces) * u64::from(swarm.piece_size()) / u64::from(swarm.standing.cluster_size.max(1));
-    Duration::for_bytes(share, SHARE_RATE) >= rtt
+/// Whether a node's share of the object is so much that its link is better spared than asked at once: what another cluster passes on
+/// comes a round trip later.
+pub(in crate::strategy) fn is_worth_waiting(share_bytes: u64, rtt: Duration) -> bool {
+    Duration::for_bytes(share_bytes, SHARE_RATE) >= rtt
 }
 
 #[cfg(test)]

@@ -164,11 +164,7 @@ impl Mob {
     fn asked_and_late(&self, swarm: &mut Swarm, thief_rate: u64) -> Option<PieceIndex> {
         let late = |piece: PieceIndex, len: u32, link: LinkId| {
             let peer = swarm.peer(link).filter(|p| !p.local)?;
-            // Who has not sent anything yet is no slow one until it could have.
-            let ours = match peer.window.rate_bytes_per_s() {
-                0 => peer.window.stalled_for(swarm.now()),
-                _ => peer.window.time_left(swarm.now()),
-            };
+            let ours = peer.window.time_left(swarm.now());
             let theirs = peer.window.rtt_min().times(2) + Duration::for_bytes(u64::from(len), thief_rate.max(1));
             (ours.0 > (theirs.times(TAKE_OVER_FACTOR) + LATE).0).then_some((ours, piece, link))
         };
