@@ -103,6 +103,10 @@ impl Strategy for Trees {
         }
     }
 
+    fn speaks_first(&self) -> bool {
+        true
+    }
+
     fn takes_requests_ahead(&self) -> bool {
         true
     }

@@ -11,10 +11,8 @@ use crate::time::Duration;
 
 /// Bytes that are sent and answered beside each piece: headers, the request, the announcement.
 const PIECE_OVERHEAD_BYTES: f64 = 100.0;
-/// Round trips of the farthest link until a tree's first piece sets out: the manifest comes unasked, the piece is asked for.
-const TREE_ROUND_TRIPS: f64 = 1.0;
-/// Round trips that each link between clusters on a piece's way costs besides: the two ends tell each other of the broadcast before
-/// anything is asked for.
+/// Round trips that each link between clusters on a piece's way costs besides: the manifest comes unasked, behind the announcement, and
+/// the piece is asked for.
 const LINK_ROUND_TRIPS: f64 = 1.0;
 
 /// What a new TCP connection sends in its first round trip, bytes, and twice as much in each that follows, until something else limits
@@ -109,8 +107,7 @@ impl Costs {
             let opened = |bytes: f64| opening(bytes, part / slowest, 2.0 * places.delay(from, to));
             opened(bytes as f64 * part) - opened(piece.min(bytes as f64 * part))
         });
-        let start = TREE_ROUND_TRIPS * 2.0 * places.longest_delay();
-        start + fill + after_first * slowest + opening.fold(0.0, f64::max)
+        fill + after_first * slowest + opening.fold(0.0, f64::max)
     }
 
     /// Seconds until the last node has a piece that goes down a tree, whose connections between clusters take so many round trips more.
