@@ -29,6 +29,7 @@ use crate::units::{
 use crate::wire::frame::{Frame, Hello, PROTOCOL_VERSION};
 
 mod acknowledgements;
+mod announcements;
 mod broadcasts;
 mod coordination;
 mod endings;

@@ -211,4 +211,15 @@ mod tests {
         assert_eq!(due(Some(ms(4)), small), HAVE_INTERVAL);
         assert_eq!(due(Some(ms(60_000)), 4 << 20), HAVE_INTERVAL, "large pieces are worth a frame each");
     }
+
+    #[test]
+    fn new_batches_do_not_wait_for_pieces() {
+        let mut peer = SwarmPeer::new(NodeId(1), ClusterId(0), true);
+        peer.flushed_at = Some(Time::ZERO);
+        let due = |peer: &SwarmPeer, batches| peer.flush_due(Time::ZERO, HAVE_PATIENCE_MAX, batches);
+        assert_eq!(due(&peer, 0), Time::ZERO + HAVE_PATIENCE_MAX);
+        assert_eq!(due(&peer, 1), Time::ZERO + HAVE_INTERVAL);
+        peer.batches = 1;
+        assert_eq!(due(&peer, 1), Time::ZERO + HAVE_PATIENCE_MAX, "it has them itself");
+    }
 }

@@ -268,6 +268,16 @@ mod tests {
     }
 
     #[test]
+    fn who_was_asked_just_now_for_the_first_time_is_not_slow() {
+        let mut window = Window::default();
+        window.handle_rtt(Duration::from_millis(100));
+        window.handle_request(Time::ZERO, 1_000_000);
+        let after = |s: u64| window.time_left(Time::ZERO + Duration::from_secs(s));
+        assert_eq!(after(0), Duration::from_millis(100), "nobody knows its rate");
+        assert_eq!(after(5), Duration::from_secs(5));
+    }
+
+    #[test]
     fn inside_a_cluster_a_window_never_falls_below_its_floor() {
         let window = |local| {
             let mut window = Window::default();

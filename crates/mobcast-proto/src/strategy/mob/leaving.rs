@@ -169,10 +169,11 @@ pub(in crate::strategy) fn is_worth_waiting(share_bytes: u64, rtt: Duration) -> 
 mod tests {
     use super::*;
     use crate::content::have::Run;
+    use crate::content::manifest::End;
     use crate::content::slots::SlotSet;
     use crate::io::Output;
     use crate::strategy::{Strategy, StrategyEvent};
-    use crate::units::{BroadcastId, NodeId};
+    use crate::units::{BroadcastId, Digest, NodeId};
     use crate::wire::Frame;
 
     const LOCAL: LinkId = LinkId(1);
@@ -264,6 +265,23 @@ mod tests {
         swarm.set_now(swarm.now() + Duration::from_secs(60));
         mob.handle(StrategyEvent::Timeout, &mut swarm);
         assert!(asked_of_root_cluster(&mut mob, &mut swarm).is_superset(&others), "nobody has passed them on");
+    }
+
+    #[test]
+    fn who_has_little_to_fetch_far_away_leaves_nothing_to_others() {
+        let waited_for = |rtt: Duration| {
+            let (mut mob, mut swarm) = importer();
+            swarm.standing.clusters = [0, 1, 2].map(ClusterId).to_vec();
+            swarm.standing.cluster_size = 16;
+            // 8 pieces of 16 KiB: 8 KiB for each of 16 members.
+            swarm.add_known(0, 2, Some(End { length: 128 << 10, object_hash: Digest([0; 32]) }));
+            swarm.handle_rtt(C, rtt);
+            let pieces = [Run { first: PieceIndex(0), count: 8 }];
+            mob.handle(StrategyEvent::Have { peer: LOCAL, pieces: &pieces }, &mut swarm);
+            mob.leaving.passed_on_soon_word(0).count_ones()
+        };
+        assert!(waited_for(Duration::from_millis(10)) > 0, "its link has more to do than to wait");
+        assert_eq!(waited_for(Duration::from_millis(20)), 0);
     }
 
     #[test]
