@@ -11,9 +11,6 @@ use crate::time::Duration;
 
 /// Bytes that are sent and answered beside each piece: headers, the request, the announcement.
 const PIECE_OVERHEAD_BYTES: f64 = 100.0;
-/// Round trips that each link between clusters on a piece's way costs besides: the manifest comes unasked, behind the announcement, and
-/// the piece is asked for.
-const LINK_ROUND_TRIPS: f64 = 1.0;
 
 /// What a new TCP connection sends in its first round trip, bytes, and twice as much in each that follows, until something else limits
 /// it: ten segments (RFC 6928), paced over half of it.
@@ -22,13 +19,13 @@ const WINDOW_FIRST: f64 = 2.0 * 14_480.0;
 /// Seconds that `mob` takes before its rate is reached, in one cluster and between several: what nobody has asked for is left for a tenth
 /// of a second to those whose part it is…
 const MOB_START_INSIDE: f64 = 0.05;
-const MOB_START_BETWEEN: f64 = 0.1;
+const MOB_START_BETWEEN: f64 = 0.055;
 /// …parts find their takers, between clusters a little later with each node…
 const MOB_START_PER_NODE: f64 = 0.0015;
 /// …and half as late if there are but so many pieces: few are left to be asked for then…
 const MOB_START_HALF_PIECES: f64 = 40.0;
 /// …and between clusters requests and news of what is there go to and fro…
-const MOB_ROUND_TRIPS: f64 = 6.0;
+const MOB_ROUND_TRIPS: f64 = 5.0;
 /// …but less where each node has so little to fetch that nobody waits for what other clusters pass on.
 const MOB_ROUND_TRIPS_FOR_LITTLE: f64 = 2.5;
 /// Part of the optimum that `mob` reaches from then on: where the root's card binds, and between clusters.
@@ -81,7 +78,7 @@ impl Costs {
     /// same time: connections share a card evenly, by the kernel's queues.
     pub(super) fn of_frame(&self, bytes: u64, tree: &PlanTree, order: &Order, network: &Topology) -> f64 {
         let places = Places::new(order, network);
-        self.until_the_last_has(bytes as f64, 0.0, tree, &places.used(tree), &places)
+        self.until_the_last_has(bytes as f64, false, tree, &places.used(tree), &places)
     }
 
     /// Seconds that an object takes down the trees of a plan: the first piece is passed on from node to node, over capacities that a
@@ -97,7 +94,7 @@ impl Costs {
             let (used, part) = (places.used(tree), tree.weight as f64 / weights);
             used.iter().for_each(|(&r, &edges)| *load.entry(r).or_default() += edges * part);
             places.far_edges(tree).for_each(|edge| *far.entry(edge).or_default() += part);
-            fill = fill.max(self.until_the_last_has(piece, LINK_ROUND_TRIPS, tree, &used, &places));
+            fill = fill.max(self.until_the_last_has(piece, true, tree, &used, &places));
         }
         let slowest = load.iter().map(|(&resource, edges)| edges / self.rate(resource, piece, &places));
         let slowest = slowest.fold(0.0, f64::max);
@@ -110,11 +107,12 @@ impl Costs {
         fill + after_first * slowest + opening.fold(0.0, f64::max)
     }
 
-    /// Seconds until the last node has a piece that goes down a tree, whose connections between clusters take so many round trips more.
+    /// Seconds until the last node has a piece that goes down a tree, where each node has to ask for it, or gets it unasked. It asks as
+    /// soon as it has heard of the broadcast, also if the piece is not there yet.
     fn until_the_last_has(
         &self,
         piece: f64,
-        round_trips: f64,
+        is_asked_for: bool,
         tree: &PlanTree,
         used: &BTreeMap<Resource, f64>,
         places: &Places<'_>,
@@ -126,8 +124,9 @@ impl Costs {
             let seconds = slowest.map(|resource| used[&resource] * piece / self.rate(resource, piece, places));
             let (delay, seconds) = (places.delay(parent, position), seconds.fold(0.0, f64::max));
             let far = if places.same_cluster(parent, position) { 0.0 } else { 2.0 * delay };
-            let start = round_trips * far + opening(piece, piece / seconds, far);
-            at[position] = at[parent] + delay + start + self.hop.as_secs_f64() + seconds;
+            let asked_at = if is_asked_for { places.delay(0, position) + delay } else { 0.0 };
+            let opening = opening(piece, piece / seconds, far);
+            at[position] = at[parent].max(asked_at) + delay + opening + self.hop.as_secs_f64() + seconds;
         }
         at.into_iter().fold(0.0, f64::max)
     }
