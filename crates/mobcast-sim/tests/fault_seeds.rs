@@ -434,3 +434,31 @@ fn seed_1575167_a_coordinator_gives_up_whom_it_knows_from_an_old_standing_alone(
     let summary = holds(plan, &[object(0, 0, 998_233, 16)], &faults);
     assert!(summary.end < ms(60_000), "{:?}", summary.end);
 }
+
+/// Coordinator and root end 0.13 s after the start, and then the only member of a cluster that another one was linked to. Its other members were
+/// told of nobody else who lives, nor anybody of them: they may give up.
+#[test]
+fn seed_1961904_a_cluster_that_knows_of_nobody_outside_gives_up() {
+    let links = [
+        (9_500, 60),
+        (8_500, 17),
+        (9_000, 55),
+        (5_000, 40),
+        (1_000, 1),
+        (8_500, 23),
+        (9_000, 42),
+        (4_000, 29),
+        (8_000, 32),
+        (9_000, 26),
+        (500, 3),
+        (500, 29),
+        (7_500, 59),
+        (5_500, 36),
+        (3_000, 38),
+    ];
+    let faults =
+        [(67, Fault::Join(ClusterIndex(0))), (126, Fault::Stop(0, Stop::Reset)), (469, Fault::Stop(17, Stop::Reset))];
+    let clusters = [(1, 84), (6, 68), (1, 104), (2, 56), (7, 97), (6, 77)];
+    let summary = holds(plan(1_961_904, &clusters, &links), &[object(0, 0, 729_193, 16)], &faults);
+    assert_eq!(summary.gave_up, 5, "five of six members live");
+}

@@ -1,6 +1,7 @@
 //! What must hold at the end of a run, when faults have stopped: nobody hangs, nobody gave up what it could have had, and
 //! the results are known to whoever collects them. What must hold on the way is the world's.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use mobcast_proto::limits::{PING_INTERVAL, SILENCE_MAX};
@@ -136,15 +137,16 @@ impl Run {
         let excused = |i: usize| {
             let apart = |&other: &usize| self.severed(i, other);
             let unled = || leaders.iter().any(|&leader| self.severed(leader, root.root as usize));
-            needed.iter().any(apart) || unled() || !self.is_known(i)
+            needed.iter().any(apart) || unled() || !self.knows_the_way(i)
         };
         self.concerned(id).find(|&i| self.world.machines[i].seen.failed.contains_key(&id) && !excused(i))
     }
 
-    /// Whether somebody who lives was told of a machine's node, or the other way round. What a coordinator said last may have been lost
-    /// with it.
-    fn is_known(&self, i: usize) -> bool {
-        let told = |i: usize| -> Vec<NodeId> {
+    /// Whether a machine and one that leads others may hear of each other: one of them was told of the other, or there are machines
+    /// between them of which that holds one by one, all alive. What a coordinator said last may have been lost with it, for a whole
+    /// cluster.
+    fn knows_the_way(&self, from: usize) -> bool {
+        let told = |i: usize| -> BTreeSet<NodeId> {
             let node = &self.world.machines[i].node;
             let peers = node.assignment().into_iter().flat_map(|assignment| {
                 let lists = [&assignment.local_peers, &assignment.global_peers, &assignment.successors];
@@ -152,9 +154,17 @@ impl Run {
             });
             peers.chain(node.members().into_iter().map(|(node, ..)| node)).collect()
         };
-        let knows = |a: usize, b: usize| self.world.machines[b].node.id().is_some_and(|id| told(a).contains(&id));
-        let living = |&other: &usize| other != i && self.world.network.is_running(NodeIndex(other as u32));
-        (0..self.world.machines.len()).filter(living).any(|other| knows(i, other) || knows(other, i))
+        let runs = |&i: &usize| self.world.network.is_running(NodeIndex(i as u32));
+        let living: BTreeMap<usize, BTreeSet<NodeId>> =
+            (0..self.world.machines.len()).filter(runs).map(|i| (i, told(i))).collect();
+        let knows = |a: &usize, b: &usize| self.world.machines[*b].node.id().is_some_and(|id| living[a].contains(&id));
+        let (mut reached, mut next) = (BTreeSet::from([from]), vec![from]);
+        while let Some(i) = next.pop() {
+            let known = living.keys().filter(|other| knows(&i, other) || knows(other, &i)).copied();
+            let new: Vec<usize> = known.filter(|other| reached.insert(*other)).collect();
+            next.extend(new);
+        }
+        reached.into_iter().any(|i| !self.world.machines[i].node.members().is_empty())
     }
 
     fn severed(&self, a: usize, b: usize) -> bool {
