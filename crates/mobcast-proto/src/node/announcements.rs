@@ -184,6 +184,17 @@ impl Node {
         links.collect::<Vec<_>>().into_iter().for_each(|link| self.peer_knows(link, id));
     }
 
+    /// The broadcast that a frame is about, if it is still being verified and the frame belongs to it.
+    pub(super) fn comes_early(&self, frame: &Frame) -> Option<BroadcastId> {
+        let (Frame::Batch { batch: Batch { broadcast, .. }, .. }
+        | Frame::Have { broadcast, .. }
+        | Frame::Strategy { broadcast, .. }) = frame
+        else {
+            return None;
+        };
+        Some(*broadcast).filter(|broadcast| self.unverified.contains_key(broadcast))
+    }
+
     /// Something about a broadcast that is still being verified waits for that.
     pub(super) fn hold_early(&mut self, link: LinkId, id: BroadcastId, frame: Frame) {
         let Some(entry) = self.unverified.get_mut(&id) else { return };

@@ -129,14 +129,10 @@ impl Node {
         if self.member_at(link).is_none() {
             return self.admission_frame(link, frame);
         }
+        if let Some(broadcast) = self.comes_early(&frame) {
+            return self.hold_early(link, broadcast, frame);
+        }
         match frame {
-            Frame::Batch { batch: Batch { broadcast, .. }, .. }
-            | Frame::Have { broadcast, .. }
-            | Frame::Strategy { broadcast, .. }
-                if self.unverified.contains_key(&broadcast) =>
-            {
-                self.hold_early(link, broadcast, frame);
-            }
             Frame::Ping { token } => self.send(link, Frame::Pong { token }),
             Frame::Pong { token } => self.pong(link, token),
             Frame::Bye => self.member_leaves(link),
