@@ -15,8 +15,10 @@ use crate::wire::frame::Frame;
 
 use super::{Node, Pending, Untold, Unverified};
 
-/// What is said of a broadcast that is still being verified is kept up to so many frames: whoever speaks first says less.
-const EARLY_MAX: usize = 256;
+/// What is said of a broadcast that is still being verified is kept up to so many bytes: whoever speaks first says less.
+const EARLY_BYTES_MAX: usize = 256 << 10;
+/// What a frame takes beside its encoded bytes, at least.
+const EARLY_FRAME_BYTES: usize = 128;
 
 impl Node {
     pub(super) fn descriptor_signed(&mut self, id: BroadcastId, signature: Signature) {
@@ -87,8 +89,10 @@ impl Node {
         }
         let whole = whole.map(|(batch, signature, object)| (link, batch, signature, object));
         let links = [link].into();
-        self.unverified
-            .insert(id, Unverified { announcement, first: link, links, whole, verified: false, early: Vec::new() });
+        self.unverified.insert(
+            id,
+            Unverified { announcement, first: link, links, whole, verified: false, early: Vec::new(), early_bytes: 0 },
+        );
         self.have_verified(Pending::VerifyAnnouncement { broadcast: id }, checks);
     }
 
@@ -198,7 +202,9 @@ impl Node {
     /// Something about a broadcast that is still being verified waits for that.
     pub(super) fn hold_early(&mut self, link: LinkId, id: BroadcastId, frame: Frame) {
         let Some(entry) = self.unverified.get_mut(&id) else { return };
-        if entry.early.len() < EARLY_MAX {
+        let bytes = entry.early_bytes + frame.encode().len() + EARLY_FRAME_BYTES;
+        if bytes <= EARLY_BYTES_MAX {
+            entry.early_bytes = bytes;
             entry.early.push((link, frame));
         } else {
             self.drop_peer(link, CloseReason::Violation(format!("said too much of {id} before it could be verified")));
@@ -398,7 +404,8 @@ mod tests {
     fn whoever_says_too_much_of_what_is_not_verified_loses_its_link() {
         let (mut node, link, ..) = informed();
         let have = || Frame::Have { broadcast: ID, batches: 0, pieces: Vec::new() };
-        (0..EARLY_MAX).for_each(|_| node.handle_frame(Time::ZERO, link, have()));
+        let fit = EARLY_BYTES_MAX / (have().encode().len() + EARLY_FRAME_BYTES);
+        (0..fit).for_each(|_| node.handle_frame(Time::ZERO, link, have()));
         let closed = |node: &mut Node| outputs(node).iter().any(|output| matches!(output, Output::Close { .. }));
         assert!(!closed(&mut node));
         node.handle_frame(Time::ZERO, link, have());
