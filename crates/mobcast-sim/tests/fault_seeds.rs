@@ -420,7 +420,8 @@ fn seed_1392531_a_stuck_member_asks_for_everything_before_it_asks_again() {
     let mut plan = plan(1_392_531, &[(3, 20), (2, 7)], &[(6_500, 6)]);
     plan.malicious = Some((3, Mischief::FalseHave));
     let summary = holds(plan, &[object(0, 0, 2_437_845, 16)], &faults);
-    assert!(summary.end < ms(60_000), "{:?}", summary.end);
+    // Ten rounds of 3.2 s, in which it asks for each of 149 pieces once, and the half minute that a peer that claims to have them is waited for.
+    assert!(summary.end < ms(65_000), "{:?}", summary.end);
 }
 
 /// The first successor was unplugged. Of two members below it one told the other, which had no way up, who it is, and was put below the

@@ -101,8 +101,6 @@ pub struct Mob {
     /// Requests that peers have rejected since they sent something last.
     rejections: SortedMap<LinkId, u32>,
     theft: Theft,
-    /// How often it has been stuck.
-    times_stuck: u32,
     /// When it took over pieces last that are not in its slots.
     stole_at: Time,
     backlog_told: Option<(u32, u64)>,

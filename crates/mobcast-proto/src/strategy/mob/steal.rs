@@ -1,7 +1,7 @@
 //! Work changes hands inside a cluster: who is idle steals from who would need longest, and who hears nothing helps
 //! itself.
 
-use crate::content::have::{RUNS_PER_FRAME, Run, bits_of, runs_of};
+use crate::content::have::{Run, bits_of, runs_of};
 use crate::fetch::open::{OpenPiece, Part};
 use crate::fetch::picker::known_mask;
 use crate::fetch::swarm::Swarm;
@@ -30,10 +30,8 @@ const STOLEN_IN_VAIN: Duration = Duration::from_millis(250);
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
 /// A peer that was asked and has sent nothing for this long may not send it soon.
 const SILENT: Duration = Duration::from_secs(1);
-/// Pieces asked of other clusters by a node that is stuck for the first time. Each later time it asks for twice as many, up to
-/// [`STUCK_PIECES_MAX`]: most of what it asks for may be with nobody any more.
+/// Pieces asked of other clusters at a time by a stuck node.
 const STUCK_PIECES: usize = 16;
-const STUCK_PIECES_MAX: usize = 128;
 const _: () = assert!(STUCK_PIECES_MAX <= RUNS_PER_FRAME);
 /// Without a stored piece, its own or a peer's, for this long, a node asks other clusters also for what is not its
 /// share.
@@ -220,8 +218,7 @@ impl Mob {
         swarm.random.shuffle(&mut pieces);
         // What it is to import already it has asked for, and nobody seems to have it: all others have their turn before that.
         pieces.sort_by_key(|&piece| self.todo.contains(piece));
-        pieces.truncate((STUCK_PIECES << self.times_stuck.min(8)).min(STUCK_PIECES_MAX));
-        self.times_stuck += 1;
+        pieces.truncate(STUCK_PIECES);
         pieces.sort_unstable();
         self.stole_at = swarm.now();
         for &piece in &pieces {
@@ -256,10 +253,10 @@ mod tests {
         let (mut mob, mut swarm) = (Mob::default(), swarm());
         swarm.standing.slots = SlotSet::none();
         swarm.add_known(56, 2, None);
-        for asked_for in [16, 48, 64] {
+        for round in 1..=4 {
             swarm.set_now(swarm.now() + STUCK_AFTER);
             mob.help_if_stuck(&mut swarm);
-            assert_eq!(mob.todo.count(), asked_for, "of 64: twice as many each time");
+            assert_eq!(mob.todo.count(), round * STUCK_PIECES as u32, "of 64");
         }
     }
 }
