@@ -32,7 +32,6 @@ const SETTLED_AFTER: Duration = Duration::from_secs(1);
 const SILENT: Duration = Duration::from_secs(1);
 /// Pieces asked of other clusters at a time by a stuck node.
 const STUCK_PIECES: usize = 16;
-const _: () = assert!(STUCK_PIECES_MAX <= RUNS_PER_FRAME);
 /// Without a stored piece, its own or a peer's, for this long, a node asks other clusters also for what is not its
 /// share.
 const STUCK_AFTER: Duration = Duration::from_secs(3);
