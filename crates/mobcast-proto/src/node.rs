@@ -111,8 +111,8 @@ struct Unverified {
     verified: bool,
     /// What those who announced it have said of it since.
     early: Vec<(LinkId, Frame)>,
-    /// How much that is.
-    early_bytes: usize,
+    /// How much that is of each.
+    early_bytes: BTreeMap<LinkId, usize>,
 }
 
 /// A broadcast that the application is to be told of.

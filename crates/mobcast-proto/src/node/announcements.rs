@@ -1,6 +1,7 @@
 //! Who hears of a broadcast, and when: announcements are verified and passed on, and peers in other clusters are told more before they
 //! answer.
 
+use std::collections::BTreeMap;
 use std::iter;
 
 use crate::broadcast::Broadcast;
@@ -15,8 +16,9 @@ use crate::wire::frame::Frame;
 
 use super::{Node, Pending, Untold, Unverified};
 
-/// What is said of a broadcast that is still being verified is kept up to so many bytes: whoever speaks first says less.
-const EARLY_BYTES_MAX: usize = 256 << 10;
+/// What each of those who announced a broadcast says of it while it is still being verified is kept up to so many bytes: 256 hashes, what is
+/// there and what is wanted are less.
+const EARLY_BYTES_MAX: usize = 32 << 10;
 /// What a frame takes beside its encoded bytes, at least.
 const EARLY_FRAME_BYTES: usize = 128;
 
@@ -91,7 +93,15 @@ impl Node {
         let links = [link].into();
         self.unverified.insert(
             id,
-            Unverified { announcement, first: link, links, whole, verified: false, early: Vec::new(), early_bytes: 0 },
+            Unverified {
+                announcement,
+                first: link,
+                links,
+                whole,
+                verified: false,
+                early: Vec::new(),
+                early_bytes: BTreeMap::new(),
+            },
         );
         self.have_verified(Pending::VerifyAnnouncement { broadcast: id }, checks);
     }
@@ -201,10 +211,10 @@ impl Node {
 
     /// Something about a broadcast that is still being verified waits for that.
     pub(super) fn hold_early(&mut self, link: LinkId, id: BroadcastId, frame: Frame) {
-        let Some(entry) = self.unverified.get_mut(&id) else { return };
-        let bytes = entry.early_bytes + frame.encode().len() + EARLY_FRAME_BYTES;
-        if bytes <= EARLY_BYTES_MAX {
-            entry.early_bytes = bytes;
+        let Some(entry) = self.unverified.get_mut(&id).filter(|entry| entry.links.contains(&link)) else { return };
+        let bytes = entry.early_bytes.entry(link).or_default();
+        *bytes += frame.encode().len() + EARLY_FRAME_BYTES;
+        if *bytes <= EARLY_BYTES_MAX {
             entry.early.push((link, frame));
         } else {
             self.drop_peer(link, CloseReason::Violation(format!("said too much of {id} before it could be verified")));
@@ -408,6 +418,9 @@ mod tests {
         (0..fit).for_each(|_| node.handle_frame(Time::ZERO, link, have()));
         let closed = |node: &mut Node| outputs(node).iter().any(|output| matches!(output, Output::Close { .. }));
         assert!(!closed(&mut node));
+        let other = linked(&mut node, NodeId(8));
+        node.handle_frame(Time::ZERO, other, have());
+        assert!(!closed(&mut node), "who has not announced it is not listened to, nor blamed");
         node.handle_frame(Time::ZERO, link, have());
         assert!(closed(&mut node));
     }
