@@ -7,6 +7,7 @@ use mobcast_proto::{Duration, Time};
 use mobcast_sim::faults::plan::{Fault, Plan, Planned, Timed};
 use mobcast_sim::faults::{self, Summary};
 use mobcast_sim::network::Stop;
+use mobcast_sim::world::clock::Clock;
 use mobcast_sim::world::mischief::Mischief;
 use mobcast_topology::{Cluster, ClusterIndex, LinkRef, Topology, WanLink};
 
@@ -462,4 +463,72 @@ fn seed_1961904_a_cluster_that_knows_of_nobody_outside_gives_up() {
     let clusters = [(1, 84), (6, 68), (1, 104), (2, 56), (7, 97), (6, 77)];
     let summary = holds(plan(1_961_904, &clusters, &links), &[object(0, 0, 729_193, 16)], &faults);
     assert_eq!(summary.gave_up, 5, "five of six members live");
+}
+
+/// A successor that was out of sight took over beside another one, and came back as a member. Who had followed both did not take it for
+/// its parent, where the coordinator had put it, was nobody's child, and did not hear that the root is lost.
+#[test]
+fn seed_2228412_a_former_coordinator_is_a_parent_again_when_the_coordinator_says_so() {
+    let ppm = [70, -23, -70, -26, -65, -80, -70, -7, 63, 9, 47, -16, -74, 39, 50, -90, -48, -63, -8, -31, -95, 99]
+        .into_iter();
+    let clocks = ppm.map(|fast_ppm| Clock { fast_ppm, ..Clock::default() }).collect();
+    let plan = Plan { clocks, ..plan(2_228_412, &[(22, 75)], &[]) };
+    let faults = [(29, Fault::Unplug(2, Duration::from_millis(6_950))), (56, Fault::Stop(0, Stop::Reset))];
+    let summary = holds(plan, &[object(0, 0, 2_288_611, 16)], &faults);
+    assert_eq!(summary.gave_up, 21, "nobody else has the root's last pieces");
+}
+
+/// Over a thin link that eighty connections share, chunks took longer than the patience of who had asked for them. What came late was not
+/// taken, and asked for again elsewhere.
+#[test]
+fn seed_2223015_what_comes_over_a_thin_link_after_it_was_asked_of_others_counts() {
+    let rate = Fault::Rate(LinkRef::Wan { from: ClusterIndex(0), to: ClusterIndex(1) }, 200_000);
+    let faults = [(103, Fault::Join(ClusterIndex(0))), (812, rate)];
+    let objects = [object(0, 0, 645_951, 64), object(1_861, 0, 645_951, 32)];
+    let objects = objects.map(|object| Planned { strategy: "bittorrent", ..object });
+    let summary = holds(plan(2_223_015, &[(8, 40), (9, 81)], &[(10_000, 51)]), &objects, &faults);
+    assert_eq!(summary.gave_up, 0);
+}
+
+/// Members in need took all peers in other clusters for mute, because a link was thin for a while, and never asked them again.
+#[test]
+fn seed_2223873_a_mute_peer_is_asked_again() {
+    let (one, two) = (ClusterIndex(0), ClusterIndex(1));
+    let faults = [
+        (913, Fault::Loss(one, two, 50, Duration::from_millis(5_242))),
+        (1_651, Fault::Cut(two, one, Duration::from_millis(11_400))),
+        (4_052, Fault::Rate(LinkRef::Wan { from: one, to: two }, 2_200_000)),
+        (7_729, Fault::Join(one)),
+    ];
+    let objects = [object(0, 8, 3_538_208, 32), object(1_698, 0, 7_951_691, 64), object(58, 0, 981_011, 64)];
+    let objects = objects.map(|object| Planned { strategy: "mob-hpdc07", ..object });
+    let summary = holds(plan(2_223_873, &[(14, 104), (8, 87)], &[(7_000, 49)]), &objects, &faults);
+    assert_eq!(summary.gave_up, 0);
+}
+
+/// The coordinator put a member below one that it had dropped, before it had heard of that; the member took the link to the coordinator for
+/// one that it needs no more, and had no way up left.
+#[test]
+fn seed_2319396_who_is_put_below_a_member_that_it_has_dropped_keeps_to_the_coordinator() {
+    let links = [(8_000, 34), (7_000, 36), (4_500, 28)];
+    let mut plan = plan(2_319_396, &[(6, 93), (8, 104), (2, 26)], &links);
+    plan.malicious = Some((6, Mischief::ForgedBatches));
+    let faults =
+        [(281, Fault::Pause(0, Duration::from_millis(269))), (283, Fault::Pause(1, Duration::from_millis(7_220)))];
+    let robber = Planned { strategy: "robber-tpds11", ..object(0, 0, 181_004, 16) };
+    let summary = holds(plan, &[robber], &faults);
+    assert_eq!((summary.complete, summary.gave_up), (15, 0));
+}
+
+/// While the coordinator stood still, a member lost its parent and ended. What it had said before came over that parent when the coordinator
+/// had given it another one, and was taken for a sign that it is there.
+#[test]
+fn seed_2322187_what_a_member_said_before_it_was_moved_does_not_show_that_it_lives() {
+    let links = [(3_500, 19), (5_500, 38), (9_500, 53), (1_500, 2), (5_000, 9), (2_500, 17)];
+    let mut plan = plan(2_322_187, &[(7, 90), (6, 16), (4, 92), (4, 15)], &links);
+    plan.malicious = Some((17, Mischief::ForgedBatches));
+    let faults = [(569, Fault::Pause(0, Duration::from_millis(1_048))), (1_545, Fault::Stop(18, Stop::Reset))];
+    let magpie = Planned { strategy: "magpie", ..object(0, 0, 8_238_805, 32) };
+    let summary = holds(plan, &[magpie], &faults);
+    assert!(summary.end < ms(40_000), "{:?}", summary.end);
 }

@@ -71,9 +71,9 @@ fn a_seed_is_the_same_run_in_every_build() {
         binomial sim-packet-bbr: 68a81b4ef7544a2e
         binomial sim-packet-reno: 1dce02c8a5ff11eb
         scatter-allgather sim-fluid: e4f80d1e55bc21e7
-        scatter-allgather sim-packet: 39ba52c9454bbeb7
-        scatter-allgather sim-packet-bbr: 4343467d36c07ba7
-        scatter-allgather sim-packet-reno: c929e7d73a58f59b
+        scatter-allgather sim-packet: 8fc4ca09bf812756
+        scatter-allgather sim-packet-bbr: a11aad4a91a924f8
+        scatter-allgather sim-packet-reno: 9236f28887f3cafe
         magpie sim-fluid: a52c357ba9d617dd
         magpie sim-packet: 5c20f79ab6714a34
         magpie sim-packet-bbr: fe89b807f59af2f1
@@ -82,22 +82,22 @@ fn a_seed_is_the_same_run_in_every_build() {
         fpfr sim-packet: 1c5e35d2e3b2b309
         fpfr sim-packet-bbr: d77d04d2d57f71e8
         fpfr sim-packet-reno: 6ce4cfda4ea7b9ba
-        balanced sim-fluid: 34d79762c1c865c9
+        balanced sim-fluid: 89171bf944ec0ed2
         balanced sim-packet: b526017b7eec9759
-        balanced sim-packet-bbr: 98d0c8be5c18e8f7
+        balanced sim-packet-bbr: c85e39dd824b4e2a
         balanced sim-packet-reno: 0365c91e3b965874
-        optimal-trees sim-fluid: 81f44e4810fa5607
+        optimal-trees sim-fluid: 9c66c8153d5d55f0
         optimal-trees sim-packet: cf636e543aee1661
-        optimal-trees sim-packet-bbr: b3a4b7f5d6f8649e
+        optimal-trees sim-packet-bbr: 653a507b27a37d8c
         optimal-trees sim-packet-reno: 572ed15cd788d642
         bittorrent sim-fluid: ddac304b4ba51c43
-        bittorrent sim-packet: 66c8f09a051c9ce5
-        bittorrent sim-packet-bbr: 71f340ebf9310f35
-        bittorrent sim-packet-reno: 0cb9ae2797ccdee4
-        bittorrent-rarest sim-fluid: 110ea5e9a7dc9b48
-        bittorrent-rarest sim-packet: 88c4bd992261e885
-        bittorrent-rarest sim-packet-bbr: 3a2dc4ce52a94044
-        bittorrent-rarest sim-packet-reno: 5bc23a2bbda88618
+        bittorrent sim-packet: dbf4e1e78bd35d15
+        bittorrent sim-packet-bbr: de4096442e0381cd
+        bittorrent sim-packet-reno: 65b40e649d752ac2
+        bittorrent-rarest sim-fluid: e09c28ece589e5a0
+        bittorrent-rarest sim-packet: 1c75d50f76516955
+        bittorrent-rarest sim-packet-bbr: 3d58c354d1d502c1
+        bittorrent-rarest sim-packet-reno: 0dd3f22e378630e8
         bittorrent-biased sim-fluid: 04b9d4f86d7f05ff
         bittorrent-biased sim-packet: 60c76c4c38e8e90a
         bittorrent-biased sim-packet-bbr: f3daf0269a6af616

@@ -50,6 +50,13 @@ impl OpenPiece {
         self.received == [ByteRange::whole(self.len)]
     }
 
+    /// Whether nothing would be missing if a range arrived.
+    pub fn is_completed_by(&self, range: ByteRange) -> bool {
+        let mut after = self.clone();
+        after.insert(range);
+        after.is_complete()
+    }
+
     /// Bytes that have arrived.
     pub fn received_bytes(&self) -> u32 {
         self.received.iter().map(|range| range.len()).sum()

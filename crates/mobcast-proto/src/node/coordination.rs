@@ -38,9 +38,8 @@ pub(super) struct Coordination {
     pub(super) joining: BTreeMap<NodeId, Joining>,
     /// The parents that members were given.
     pub(super) parents: BTreeMap<NodeId, NodeId>,
-    /// Members that have been given another parent, and have not shown themselves below it: since when, and where they
-    /// were.
-    moving: BTreeMap<NodeId, (Time, NodeId)>,
+    /// Members that have been given another parent, and have not shown themselves below it.
+    moving: BTreeMap<NodeId, Moving>,
     /// Members out of sight.
     pub(super) missing: BTreeMap<NodeId, Time>,
     /// Assignments that are being signed.
@@ -107,6 +106,15 @@ impl Coordination {
     }
 }
 
+/// A member that has been given another parent.
+struct Moving {
+    since: Time,
+    /// Where it was.
+    old_parent: NodeId,
+    /// Of the assignment: what it said with an earlier one was on its way before.
+    epoch: u32,
+}
+
 pub(super) struct Joining {
     link: LinkId,
     since: Time,
@@ -154,8 +162,9 @@ impl Node {
                         self.apply_assignment((*assignment).clone());
                     }
                     let (node, parent) = (assignment.node, assignment.parent.as_ref().map(|parent| parent.node));
-                    if let Some(old) = self.coordination.move_member(node, parent) {
-                        self.coordination.moving.entry(node).or_insert((self.now, old));
+                    if let Some(old_parent) = self.coordination.move_member(node, parent) {
+                        let moving = Moving { since: self.now, old_parent, epoch: assignment.epoch };
+                        self.coordination.moving.entry(node).or_insert(moving);
                     }
                     let bytes = assignment.to_bytes();
                     let message = signed_message(SignatureDomain::Assignment, self.config.group, &bytes);
@@ -247,7 +256,8 @@ impl Node {
         }
         let Some(coordinator) = &self.coordinator else { return };
         // It knows nothing of a new parent before it has this frame.
-        let place = self.coordination.moving.get(&node).map(|&(_, old)| old).or_else(|| coordinator.parent_of(node));
+        let before = self.coordination.moving.get(&node).map(|moving| moving.old_parent);
+        let place = before.or_else(|| coordinator.parent_of(node));
         let Some(parent) = place else { return };
         let mut path = coordinator.path_to(parent);
         path.push(node);
@@ -354,9 +364,14 @@ impl Node {
         self.coordinator.as_ref().is_some_and(|c| c.parent_of(node).is_some() && c.parent_of(node) == self.id())
     }
 
+    /// A member has its place, by the assignment of this epoch; 0 if that was another coordinator's.
     pub(super) fn member_ready(&mut self, node: NodeId, epoch: u32) {
         self.coordination.joining.remove(&node);
-        self.coordination.moving.remove(&node);
+        // What waited at a parent that had no way up is no sign that it lives.
+        let stale = |moving: &Moving| (1..moving.epoch).contains(&epoch) && self.link_to(node).is_none();
+        if !self.coordination.moving.get(&node).is_some_and(stale) {
+            self.coordination.moving.remove(&node);
+        }
         self.acknowledged(node, epoch);
         let direct = self.link_to(node).is_some() && self.membership.children.contains(&node);
         let Some(coordinator) = &mut self.coordinator else { return };
@@ -465,7 +480,7 @@ impl Node {
         let now = self.now;
         let late = self.coordination.joining.iter().filter(|(_, joining)| now.since(joining.since) >= READY_PATIENCE);
         let missing = self.coordination.missing.iter().filter(|&(_, &since)| now.since(since) >= LOST_GRACE);
-        let moving = self.coordination.moving.iter().filter(|(_, (since, _))| now.since(*since) >= MOVE_PATIENCE);
+        let moving = self.coordination.moving.iter().filter(|(_, moving)| now.since(moving.since) >= MOVE_PATIENCE);
         let lost = late.map(|(&n, _)| n).chain(missing.map(|(&n, _)| n)).chain(moving.map(|(&n, _)| n));
         let lost: Vec<NodeId> = lost.chain(self.unproven_for_long()).collect();
         lost.into_iter().for_each(|node| self.lose_member(node));

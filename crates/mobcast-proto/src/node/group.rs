@@ -200,9 +200,12 @@ impl Node {
         let (cluster, cluster_name) = (assignment.cluster, assignment.cluster_name.clone());
         let old_parent = self.membership.parent();
         let first = self.assignment().is_none();
-        let old = self.membership.assignment.replace(assignment);
+        let old = self.membership.set_assignment(assignment);
         let told_parent = old.as_ref().and_then(|old| old.parent.as_ref()).map(|parent| parent.node);
-        self.membership.refused_parent = None;
+        let told = self.assignment().and_then(|assignment| assignment.parent.as_ref()).map(|parent| parent.node);
+        // The coordinator may not have heard of it yet.
+        let banned = told.filter(|parent| self.banned.contains(parent));
+        self.membership.refused_parent = banned;
         let new_parent = self.membership.parent();
         self.membership.dial_failures.clear();
         if first {
@@ -219,7 +222,9 @@ impl Node {
         // The coordinator waits for whom it has moved, also for one that had left its parent for it already.
         let left = told_parent.is_some_and(|told| Some(told) != new_parent && !self.membership.is_deposed(told));
         let moved = new_parent != old_parent || left;
-        if moved && new_parent.is_some_and(|parent| self.link_to(parent).is_some()) {
+        if banned.is_some() {
+            self.orphaned();
+        } else if moved && new_parent.is_some_and(|parent| self.link_to(parent).is_some()) {
             self.report_ready();
         }
         // One that keeps to another coordinator has to miss this node there.
@@ -456,8 +461,11 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::group::assignment::tests::assignment;
+    use crate::group::succession::Succession;
     use crate::io::PeerIdentity;
-    use crate::node::testing::joiner;
+    use crate::node::testing::{joiner, linked};
+    use crate::units::{GroupId, PublicKey};
 
     /// The links that it makes, and those that it closes.
     fn links(node: &mut Node) -> (Vec<LinkId>, Vec<LinkId>) {
@@ -490,5 +498,35 @@ mod tests {
         node.handle_frame(again, first, Frame::Later { after_ms: 20 });
         assert_eq!((node.membership.join_link, node.membership.retry), (Some(made[0]), None));
         assert_eq!(links(&mut node), (vec![], vec![]), "it is asking to be admitted already");
+    }
+
+    #[test]
+    fn a_former_coordinator_is_a_parent_where_the_coordinator_says_so() {
+        let peer =
+            |node: u32| PeerAddress { node: NodeId(node), cluster: ClusterId(0), rank: node, addresses: Vec::new() };
+        let peers = || [1, 2].map(peer).to_vec();
+        let place = |term: u32| Assignment {
+            term,
+            node: NodeId(3),
+            parent: Some(peer(2)),
+            local_peers: peers(),
+            global_peers: Vec::new(),
+            plan_peers: Vec::new(),
+            ..assignment()
+        };
+        let mut node = joiner();
+        let credential =
+            Credential { group: GroupId([7; 16]), node: NodeId(3), key: PublicKey([8; 32]), expires_unix_s: u64::MAX };
+        node.membership.set_identity(credential, Signature([0; 64]));
+        node.apply_assignment(place(0));
+        let (first, second) = (linked(&mut node, NodeId(1)), linked(&mut node, NodeId(2)));
+        // Both successors have taken over, out of each other's sight, and the first one has prevailed.
+        for coordinator in [2, 1].map(peer) {
+            node.membership.acknowledge(Succession { term: 1, coordinator }, Signature([0; 64]));
+        }
+        assert_eq!(node.upward_link(), Some(first), "of the second one nobody knows whether it follows the first");
+        links(&mut node);
+        node.apply_assignment(place(1));
+        assert_eq!((node.upward_link(), links(&mut node).1), (Some(second), vec![]));
     }
 }

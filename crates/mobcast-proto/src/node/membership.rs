@@ -146,6 +146,15 @@ impl Membership {
         self.deposed.contains(&node)
     }
 
+    /// The coordinator has put this node somewhere. A former coordinator of which it speaks there has come back as a member.
+    pub(super) fn set_assignment(&mut self, assignment: Assignment) -> Option<Assignment> {
+        let lists = [&assignment.local_peers, &assignment.global_peers, &assignment.plan_peers];
+        for peer in assignment.parent.iter().chain(lists.into_iter().flatten()) {
+            self.deposed.remove(&peer.node);
+        }
+        self.assignment.replace(assignment)
+    }
+
     /// From here on this is the coordinator.
     pub(super) fn acknowledge(&mut self, succession: Succession, signature: Signature) {
         let old = self.coordinator_node();

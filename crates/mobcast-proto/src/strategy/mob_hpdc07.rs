@@ -73,6 +73,7 @@ mod tests {
     use crate::strategy::plan::tests::plan as planned;
     use crate::strategy::published::tests::{Bench, run};
     use crate::time::Duration;
+    use crate::units::{ByteRange, LinkId};
 
     fn bench(position: u32, pieces: u32) -> Bench<MobHpdc07> {
         Bench::new(position, pieces)
@@ -228,6 +229,51 @@ mod tests {
         asked.sort_unstable();
         assert_eq!(asked.iter().map(|(_, piece)| *piece).collect::<Vec<_>>(), [0, 1, 2], "the silent one's too");
         assert!(asked.iter().all(|(link, _)| *link == Bench::<MobHpdc07>::TREE), "{asked:?}");
+    }
+
+    #[test]
+    fn a_silent_peer_is_asked_again_after_ten_seconds() {
+        let mut bench = bench(3, 8);
+        bench.have(Bench::<MobHpdc07>::GLOBAL, run(2, 1));
+        assert_eq!(bench.requests(), [(Bench::<MobHpdc07>::GLOBAL, 2)]);
+        bench.pass(Duration::from_millis(11_500));
+        assert_eq!(bench.requests(), [], "taken back");
+        bench.pass(Duration::from_millis(1_500));
+        assert_eq!(bench.requests(), [(Bench::<MobHpdc07>::GLOBAL, 2)]);
+    }
+
+    #[test]
+    fn what_arrives_after_it_was_asked_of_another_peer_counts() {
+        let mut bench = bench(3, 8);
+        let (slow, other) = (LinkId(Bench::<MobHpdc07>::GLOBAL), LinkId(Bench::<MobHpdc07>::OTHER_GLOBAL));
+        let (piece, half) = (PieceIndex(2), PIECE_BYTES / 2);
+        let halves = [ByteRange { start: 0, end: half }, ByteRange { start: half, end: PIECE_BYTES }];
+        bench.have(slow.0, run(piece.0, 1));
+        bench.swarm.add_payload(slow, piece, halves[0]);
+        bench.swarm.cancel(slow, piece);
+        assert!(bench.swarm.is_missing(piece), "half of it is there, and nobody is asked");
+        assert!(bench.swarm.request(other, piece));
+        assert!(bench.swarm.add_payload(slow, piece, halves[1]).complete, "what it had sent already");
+        bench.swarm.check_invariants();
+        assert_eq!((bench.swarm.requests_at(other), bench.swarm.traffic().wasted), (0, 0));
+        let again = bench.swarm.add_payload(other, piece, halves[1]);
+        assert_eq!((again.complete, bench.swarm.traffic().wasted), (false, u64::from(half)));
+    }
+
+    #[test]
+    fn what_arrives_when_nobody_is_asked_counts_but_for_the_end_of_a_piece() {
+        let mut bench = bench(3, 8);
+        let (slow, piece, quarter) = (LinkId(Bench::<MobHpdc07>::GLOBAL), PieceIndex(2), PIECE_BYTES / 4);
+        let part = |i: u32| ByteRange { start: i * quarter, end: (i + 1) * quarter };
+        bench.have(slow.0, run(piece.0, 1));
+        bench.swarm.add_payload(slow, piece, part(0));
+        bench.swarm.cancel(slow, piece);
+        let late = [1, 2, 3].map(|i| bench.swarm.add_payload(slow, piece, part(i)).complete);
+        bench.swarm.check_invariants();
+        assert_eq!((late, bench.swarm.is_missing(piece)), ([false; 3], true), "the strategy takes it for missing");
+        assert_eq!(bench.swarm.traffic().wasted, u64::from(quarter));
+        assert!(bench.swarm.request(slow, piece));
+        assert!(bench.swarm.add_payload(slow, piece, part(3)).complete, "the rest alone was asked for");
     }
 
     #[test]

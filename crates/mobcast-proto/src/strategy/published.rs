@@ -33,6 +33,8 @@ const SETTLED_AFTER: Duration = Duration::from_millis(100);
 const SETTLED_BY: Duration = Duration::from_secs(2);
 /// Whoever misses pieces and has not received a byte for so long asks for help.
 const HELP_AFTER: Duration = Duration::from_secs(2);
+/// Who was asked then and has not sent a byte is not asked again for so long: many nodes may share a thin link.
+const MUTE_FOR: Duration = Duration::from_secs(10);
 /// How often a node looks whether it has to.
 const TICK: Duration = Duration::from_millis(250);
 
@@ -93,8 +95,8 @@ pub(super) struct Exchange {
     settled_by: Time,
     /// Whether it has asked for help: then it fetches what is missing from anybody.
     in_need: bool,
-    /// Peers that were asked and were silent. They are asked again when they have sent something.
-    mute: BTreeSet<LinkId>,
+    /// Peers that were asked and were silent, and until when they are not asked again, unless they send something.
+    mute: BTreeMap<LinkId, Time>,
     /// Bytes received when that was last seen to change, and when that was.
     arrived: u64,
     arrived_at: Time,
@@ -382,7 +384,7 @@ impl Exchange {
 
     /// Asks a peer for pieces while fewer than five requests are in flight.
     fn fill(&mut self, swarm: &mut Swarm, link: LinkId) {
-        if self.mute.contains(&link) {
+        if self.mute.contains_key(&link) {
             return;
         }
         while swarm.has_open_room() && swarm.requests_at(link) < PENDING_MAX {
@@ -400,7 +402,9 @@ impl Exchange {
         let linked = self.linked.contains(&link);
         let settled = swarm.now() >= self.settled_at;
         let near: Vec<&HaveSet> = match self.in_need && !peer.local {
-            true => swarm.peers().filter(|(l, p)| p.local && !self.mute.contains(l)).map(|(_, p)| &p.have).collect(),
+            true => {
+                swarm.peers().filter(|(l, p)| p.local && !self.mute.contains_key(l)).map(|(_, p)| &p.have).collect()
+            }
             false => Vec::new(),
         };
         let wanted = |i: usize| match (self.in_need, linked, peer.local) {
@@ -445,6 +449,7 @@ impl Exchange {
             self.in_need = true;
             help::ask_all(swarm);
         }
+        self.mute.retain(|_, until| *until > swarm.now());
         if self.in_need {
             self.give_silent_up(swarm);
         }
@@ -457,7 +462,7 @@ impl Exchange {
         let parts = swarm.open().flat_map(|(piece, open)| open.parts.iter().map(move |part| (part.peer, piece)));
         let late: Vec<(LinkId, PieceIndex)> = parts.filter(|(link, _)| silent.contains(link)).collect();
         late.into_iter().for_each(|(link, piece)| swarm.cancel(link, piece));
-        self.mute.extend(silent);
+        self.mute.extend(silent.into_iter().map(|link| (link, swarm.now() + MUTE_FOR)));
     }
 }
 

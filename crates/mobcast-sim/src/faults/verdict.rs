@@ -8,7 +8,7 @@ use mobcast_proto::limits::{PING_INTERVAL, SILENCE_MAX};
 use mobcast_proto::{BroadcastId, Duration, NodeId, PieceIndex, Time};
 use mobcast_topology::LinkRef;
 
-use super::plan::{Fault, Plan, Timed};
+use super::plan::{Fault, Plan, Planned, Timed};
 use super::run::{Run, rate_with_loss};
 use super::{SLACK, SLACK_FACTOR, Violation};
 use crate::network::NodeIndex;
@@ -22,9 +22,14 @@ const SILENCE_BORNE: Duration = Duration(SILENCE_MAX.0 - PING_INTERVAL.0 - SILEN
 
 impl Plan {
     /// From the end of the last fault on a run has this long: [`SLACK`] for all that is noticed by silence, and
-    /// [`SLACK_FACTOR`] times what all objects take on the slowest link, and on the slowest disk.
+    /// [`SLACK_FACTOR`] times what all objects take on the slowest link, and on the slowest disk; with strategies that may send every node
+    /// a copy of its own over that link, as many times as there are nodes, if those are more.
     pub fn bound(&self) -> Duration {
-        let bytes: u64 = self.broadcasts.iter().map(|planned| planned.bytes).sum();
+        let copies = |planned: &Planned| match sends_a_copy_to_each(planned.strategy) {
+            true => u64::from(self.nodes()).div_ceil(SLACK_FACTOR).max(1),
+            false => 1,
+        };
+        let bytes: u64 = self.broadcasts.iter().map(|planned| planned.bytes * copies(planned)).sum();
         let transfer = Duration::for_bytes(bytes, self.slowest_rate());
         let disk = self.slow_disks.iter().map(|(_, time)| time.times(u64::from(self.pieces()))).max();
         SLACK + transfer.times(SLACK_FACTOR) + disk.unwrap_or_default()
@@ -68,6 +73,11 @@ impl Plan {
         }
         whole.into_iter().find(|(from, until)| until.since(*from) >= SILENCE_BORNE).map(|(_, until)| until)
     }
+}
+
+/// Whether a link between clusters may carry a copy for each node behind it: the published algorithm is so.
+fn sends_a_copy_to_each(strategy: &str) -> bool {
+    strategy == "flat" || strategy.starts_with("bittorrent")
 }
 
 impl Run {

@@ -166,26 +166,26 @@ impl Swarm {
         self.have.insert(piece);
     }
 
-    /// Payload has arrived.
+    /// Payload has arrived. What was sent before the peer knew that it is not wanted any more counts as well, while the piece is open:
+    /// over a thin link that many share, all may come too late. Only the end of a piece that nobody is asked for does not: strategies
+    /// take it for missing.
     pub(crate) fn add_payload(&mut self, link: LinkId, piece: PieceIndex, range: ByteRange) -> Arrival {
         self.count_in(link, range.len());
-        let asked = self.open.get(&piece).is_some_and(|open| open.parts.iter().any(|part| part.peer == link));
-        let Some(open) = self.open.get_mut(&piece).filter(|open| asked && range.end <= open.len()) else {
-            // Sent before the peer knew that it is not wanted any more.
+        let Some(open) = self.open.get_mut(&piece) else {
             self.traffic.wasted += u64::from(range.len());
-            match self.open.get_mut(&piece) {
-                // In the driver its bytes may lie among those of the peer that was asked.
-                Some(open) if !open.contributors.contains(&link) => open.contributors.push(link),
-                Some(_) => {}
-                None => self.outputs.push(Output::DropPiece { broadcast: self.id, piece }),
-            }
+            self.outputs.push(Output::DropPiece { broadcast: self.id, piece });
             return Arrival { complete: false, room: self.has_room(link) };
         };
-        let was_complete = open.is_complete();
-        self.traffic.wasted += u64::from(range.len() - open.insert(range));
         if !open.contributors.contains(&link) {
+            // In the driver its bytes lie among those of others.
             open.contributors.push(link);
         }
+        let was_complete = open.is_complete();
+        if open.parts.is_empty() && !was_complete && open.is_completed_by(range) {
+            self.traffic.wasted += u64::from(range.len());
+            return Arrival { complete: false, room: self.has_room(link) };
+        }
+        self.traffic.wasted += u64::from(range.len() - open.insert(range));
         let complete = open.is_complete() && !was_complete;
         if complete {
             open.arrived_at = Some(self.now);

@@ -15,6 +15,8 @@ use super::{BitTorrent, has_all, take_back};
 
 /// Longer than a round of the choker and what its first pieces take.
 const HELP_AFTER: Duration = Duration::from_secs(15);
+/// Who was in need before, and got nothing more from the neighbour that served it then, is in need again after this.
+const HELP_AGAIN_AFTER: Duration = Duration::from_secs(3);
 /// Without a root, and with nothing missing that a peer has told of: well before a broadcast is given up.
 const ALONE_AFTER: Duration = Duration(SILENCE_MAX.0 / 3);
 /// What was asked of a peer that has sent nothing for this long is asked of others.
@@ -93,7 +95,12 @@ impl BitTorrent {
             self.help.content_at = now;
         }
         let alone = swarm.standing.root_cluster.is_none() && !swarm.is_obtainable();
-        if now.since(self.help.content_at) >= if alone { ALONE_AFTER } else { HELP_AFTER } {
+        let patience = match (self.help.told, alone) {
+            (true, _) => HELP_AGAIN_AFTER,
+            (false, true) => ALONE_AFTER,
+            (false, false) => HELP_AFTER,
+        };
+        if now.since(self.help.content_at) >= patience {
             self.help.in_need = true;
             if !std::mem::replace(&mut self.help.told, true) {
                 swarm.links().into_iter().for_each(|link| ask_for_help(swarm, link));
