@@ -532,3 +532,13 @@ fn seed_2322187_what_a_member_said_before_it_was_moved_does_not_show_that_it_liv
     let summary = holds(plan, &[magpie], &faults);
     assert!(summary.end < ms(40_000), "{:?}", summary.end);
 }
+
+/// The root stood still, its successor took over, alone, and took the link to the root for one that it needs no more: it gave up what the root
+/// still had.
+#[test]
+fn seed_2615997_a_new_coordinator_keeps_its_links_to_members_that_it_does_not_know() {
+    let faults = [(500, Fault::Pause(0, Duration::from_millis(2_287))), (708, Fault::Break(1, 0))];
+    let biased = Planned { strategy: "bittorrent-biased", ..object(0, 0, 1_290_024, 16) };
+    let summary = holds(plan(2_615_997, &[(1, 102), (1, 10)], &[(6_000, 37)]), &[biased], &faults);
+    assert_eq!((summary.complete, summary.gave_up), (2, 0));
+}

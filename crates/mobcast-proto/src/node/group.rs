@@ -216,6 +216,8 @@ impl Node {
         }
         self.slots_assigned();
         self.open_announced();
+        // Whom a new coordinator does not know may keep to another one, and have what is missing here.
+        let old = old.filter(|old| self.assignment().is_some_and(|new| new.term == old.term));
         self.part_from(&old.map(|old| [old.local_peers, old.plan_peers].concat()).unwrap_or_default());
         self.ensure_links();
         self.probes_assigned();
