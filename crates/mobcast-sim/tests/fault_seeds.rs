@@ -542,3 +542,32 @@ fn seed_2615997_a_new_coordinator_keeps_its_links_to_members_that_it_does_not_kn
     let summary = holds(plan(2_615_997, &[(1, 102), (1, 10)], &[(6_000, 37)]), &[biased], &faults);
     assert_eq!((summary.complete, summary.gave_up), (2, 0));
 }
+
+/// That a member has dropped another one was lost with its way up: the coordinator put that other one below it, again and again, a thousand
+/// times a second.
+#[test]
+fn seed_2544861_whom_a_member_has_dropped_it_says_again_with_its_standing() {
+    let links = [
+        (6_500, 6),
+        (6_500, 11),
+        (8_500, 5),
+        (8_500, 4),
+        (5_500, 50),
+        (10_000, 35),
+        (5_000, 15),
+        (6_500, 31),
+        (5_500, 34),
+        (6_500, 4),
+        (3_500, 49),
+        (9_500, 11),
+        (6_000, 13),
+        (7_000, 16),
+        (10_000, 24),
+    ];
+    let mut plan = plan(2_544_861, &[(1, 76), (2, 89), (2, 13), (3, 50), (3, 85), (4, 26)], &links);
+    plan.malicious = Some((10, Mischief::ForgedBatches));
+    let cut = Fault::Cut(ClusterIndex(0), ClusterIndex(4), Duration::from_millis(11_800));
+    let faults = [(189, Fault::Join(ClusterIndex(2))), (660, cut), (671, Fault::Stop(8, Stop::Silent))];
+    let objects = [object(0, 0, 1_522_225, 16), object(2_934, 0, 2_186_705, 16), object(576, 0, 1_991_073, 16)];
+    holds(plan, &objects, &faults);
+}

@@ -306,6 +306,8 @@ impl Node {
                 self.note_over(&standing);
                 self.drain_coordinator();
             } else {
+                // What it said of these may be lost with a way that it had.
+                standing.banned.iter().for_each(|&banned| coordinator.handle_accused(node, banned));
                 self.member_ready(node, epoch);
                 self.way_renewed(node);
             }
