@@ -277,6 +277,18 @@ mod tests {
     }
 
     #[test]
+    fn what_lies_outside_a_piece_does_not_count() {
+        let mut bench = bench(3, 8);
+        let (liar, piece) = (LinkId(Bench::<MobHpdc07>::GLOBAL), PieceIndex(2));
+        bench.have(liar.0, run(piece.0, 1));
+        let past = ByteRange { start: 0, end: PIECE_BYTES + 1 };
+        assert!(!bench.swarm.add_payload(liar, piece, past).complete);
+        bench.swarm.check_invariants();
+        assert_eq!(bench.swarm.traffic().wasted, u64::from(past.len()));
+        assert!(bench.swarm.add_payload(liar, piece, ByteRange::whole(PIECE_BYTES)).complete);
+    }
+
+    #[test]
     fn who_asks_for_help_is_told_of_everything() {
         let mut bench = bench(3, 8);
         bench.have(Bench::<MobHpdc07>::GLOBAL, run(2, 1));

@@ -181,7 +181,9 @@ impl Swarm {
             open.contributors.push(link);
         }
         let was_complete = open.is_complete();
-        if open.parts.is_empty() && !was_complete && open.is_completed_by(range) {
+        let ends_unasked = open.parts.is_empty() && !was_complete && open.is_completed_by(range);
+        // A liar may send what lies outside the piece.
+        if range.end > open.len() || ends_unasked {
             self.traffic.wasted += u64::from(range.len());
             return Arrival { complete: false, room: self.has_room(link) };
         }
