@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
-use mobcast::{Broadcast, Error, ErrorClass, Group, GroupEvent, GroupOptions, Measurement};
+use mobcast::{Broadcast, Error, ErrorClass, Group, GroupEvent, GroupOptions, Measurement, NodeId};
 
 use crate::args::{Listen, NodeArgs, OutputArgs};
 use crate::failure::{Failure, Outcome, Status};
@@ -85,6 +85,7 @@ pub fn describe(event: &GroupEvent) -> Option<String> {
         GroupEvent::CoordinatorChanged { own: true, .. } => {
             Some("the sender is gone: this node takes its place and collects the results".into())
         }
+        GroupEvent::CoordinatorChanged { node: NodeId(0), .. } => Some("the sender is there again".into()),
         GroupEvent::CoordinatorChanged { node, .. } => Some(format!("the sender is gone: {node} takes its place")),
         GroupEvent::CoordinatorLost => Some("the sender cannot be reached any more".into()),
     }

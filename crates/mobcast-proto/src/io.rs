@@ -261,9 +261,9 @@ pub enum Event {
     },
     /// The coordinator cannot be reached, or went away.
     CoordinatorLost,
-    /// A successor has taken over from a coordinator that is gone.
+    /// A successor has taken over from a coordinator that is gone; or this one, which nobody has followed, has found the founder again.
     CoordinatorChanged {
-        /// The new coordinator.
+        /// The new coordinator; node 0 is the founder.
         node: NodeId,
         /// Whether that is this node, which collects the results from here on.
         own: bool,

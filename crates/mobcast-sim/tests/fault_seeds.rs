@@ -571,3 +571,58 @@ fn seed_2544861_whom_a_member_has_dropped_it_says_again_with_its_standing() {
     let objects = [object(0, 0, 1_522_225, 16), object(2_934, 0, 2_186_705, 16), object(576, 0, 1_991_073, 16)];
     holds(plan, &objects, &faults);
 }
+
+/// The founder, which was the root, stood still; its successor took over, alone, and gave up what the founder, which never steps down, and its
+/// group had.
+#[test]
+fn seed_2723668_a_successor_that_nobody_follows_comes_back_to_the_founder() {
+    let links = [
+        (10_000, 10),
+        (8_500, 51),
+        (1_500, 15),
+        (500, 42),
+        (1_500, 57),
+        (2_000, 51),
+        (9_500, 45),
+        (1_000, 9),
+        (9_500, 39),
+        (7_000, 30),
+    ];
+    let faults = [(32, Fault::Pause(0, Duration::from_millis(6_569))), (169, Fault::Break(1, 0))];
+    let packed = Planned { strategy: "optimal-trees", ..object(0, 0, 4_839_165, 16) };
+    let summary = holds(plan(2_723_668, &[(2, 92), (1, 76), (1, 27), (1, 75), (1, 12)], &links), &[packed], &faults);
+    assert_eq!((summary.complete, summary.gave_up), (6, 0));
+}
+
+/// The same among two nodes, each of which is the root of a broadcast: here it was the founder that gave up.
+#[test]
+fn seed_3105295_what_the_root_that_took_over_had_comes_with_it() {
+    let faults = [
+        (102, Fault::StallDisk(0, Duration::from_millis(20_900))),
+        (676, Fault::Pause(0, Duration::from_millis(4_776))),
+        (1_199, Fault::Join(ClusterIndex(0))),
+        (1_515, Fault::Break(0, 1)),
+    ];
+    let of = |at, root, kib| Planned { strategy: "bittorrent", ..object(at, root, 408_030, kib) };
+    let summary = holds(plan(3_105_295, &[(2, 7)], &[]), &[of(0, 0, 16), of(66, 1, 32), of(1_284, 0, 16)], &faults);
+    assert_eq!(summary.gave_up, 0);
+}
+
+/// The root died, and ten nodes asked everybody in the other cluster for five pieces each, over a link that took half a minute for that: what came
+/// after two seconds they did not wait for, and asked for again.
+#[test]
+fn seed_2906794_who_is_slow_to_help_is_given_more_time() {
+    let cut = Fault::Cut(ClusterIndex(1), ClusterIndex(0), Duration::from_millis(660));
+    let lossy = Fault::Loss(ClusterIndex(1), ClusterIndex(0), 50, Duration::from_millis(18_700));
+    let slow = Fault::Rate(LinkRef::Wan { from: ClusterIndex(0), to: ClusterIndex(1) }, 200_000);
+    let faults = [
+        (175, cut),
+        (689, lossy),
+        (722, Fault::Join(ClusterIndex(0))),
+        (1_340, Fault::Stop(0, Stop::Silent)),
+        (1_901, slow),
+    ];
+    let robber = Planned { strategy: "robber-tpds11", ..object(0, 0, 6_675_093, 32) };
+    let summary = holds(plan(2_906_794, &[(8, 101), (10, 78)], &[(6_000, 34)]), &[robber], &faults);
+    assert!(summary.end < ms(60_000), "{:?}", summary.end);
+}

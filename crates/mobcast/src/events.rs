@@ -74,9 +74,9 @@ pub enum GroupEvent {
     },
     /// The coordinator cannot be reached, or went away.
     CoordinatorLost,
-    /// Another node has taken over from a coordinator that is gone.
+    /// Another node has taken over from a coordinator that is gone; or this one did, nobody followed it, and the founder is there again.
     CoordinatorChanged {
-        /// The new coordinator.
+        /// The new coordinator; node 0 is the founder.
         node: NodeId,
         /// Whether that is this node: results and members are known here from now on.
         own: bool,

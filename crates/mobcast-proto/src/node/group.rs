@@ -102,7 +102,9 @@ impl Node {
             self.membership.retry = None;
             if self.assignment().is_none() {
                 self.dial_coordinator();
-            } else if self.upward_link().is_none() && !self.is_coordinating() {
+            } else if self.is_coordinating() {
+                self.seek_founder();
+            } else if self.upward_link().is_none() {
                 self.dial_coordinator();
                 self.dial_successors();
             }
@@ -290,6 +292,9 @@ impl Node {
 
     pub(super) fn member_link_up(&mut self, link: LinkId, node: NodeId) {
         self.membership.dial_failures.remove(&node);
+        if node == NodeId(0) && self.is_forsaken() {
+            self.seek_founder();
+        }
         if self.is_coordinating() {
             self.greet_with_succession(link);
             self.member_reached(node);

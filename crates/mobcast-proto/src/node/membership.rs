@@ -23,6 +23,8 @@ pub(super) struct Membership {
     pub(super) succession: Option<(Succession, Signature)>,
     /// A successor that says it has taken over, while the way up to the coordinator is intact.
     pub(super) claim: Option<(Succession, Signature)>,
+    /// The latest term that this node has claimed and given up again.
+    pub(super) given_up_term: u32,
     /// Former coordinators.
     pub(super) deposed: BTreeSet<NodeId>,
     /// At a successor that has the authority's key: the coordinator's children.
@@ -163,6 +165,21 @@ impl Membership {
         self.coordinator = succession.coordinator.addresses.clone();
         self.succession = Some((succession, signature));
         self.claim = None;
+        self.coordinator_reached();
+    }
+
+    /// The latest term that anybody may know of.
+    pub(super) fn last_term(&self) -> u32 {
+        self.term().max(self.given_up_term)
+    }
+
+    /// The founder is coordinator all the same.
+    pub(super) fn return_to_founder(&mut self) {
+        self.given_up_term = self.last_term();
+        self.deposed.remove(&NodeId(0));
+        let above = self.assignment.as_ref().and_then(|assignment| assignment.parent.as_ref());
+        self.coordinator = above.map(|parent| parent.addresses.clone()).unwrap_or_default();
+        (self.succession, self.claim) = (None, None);
         self.coordinator_reached();
     }
 

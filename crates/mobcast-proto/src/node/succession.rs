@@ -132,7 +132,7 @@ impl Node {
         let (Some(node), Some(assignment)) = (self.id(), self.assignment()) else { return };
         let (cluster, rank) = (assignment.cluster, assignment.rank);
         let coordinator = PeerAddress { node, cluster, rank, addresses: self.config.addresses.clone() };
-        let succession = Succession { term: self.membership.term() + 1, coordinator };
+        let succession = Succession { term: self.membership.last_term() + 1, coordinator };
         let message = signed_message(SignatureDomain::Succession, self.config.group, &succession.to_bytes());
         let token = self.ask(Pending::SignSuccession(succession));
         self.outputs.push_back(Output::Sign { token, signer: Signer::Authority, message });
@@ -165,6 +165,46 @@ impl Node {
     }
 }
 
+// ---- A successor that nobody has followed ----
+
+impl Node {
+    /// Whether this successor has taken over, and is all there is of its group: its founder may have stood still meanwhile, which
+    /// never steps down.
+    pub(super) fn is_forsaken(&self) -> bool {
+        self.membership.term() > 0 && self.coordinator.as_ref().is_some_and(|c| c.member_count() == 1)
+    }
+
+    /// Looks for the founder now and then.
+    pub(super) fn seek_founder(&mut self) {
+        if !self.is_forsaken() {
+            return;
+        }
+        if self.link_to(NodeId(0)).is_some() {
+            return self.give_way();
+        }
+        let above = self.assignment().and_then(|assignment| assignment.parent.clone());
+        if let Some(PeerAddress { node, addresses, cluster, .. }) = above.filter(|parent| parent.node == NodeId(0)) {
+            if !self.has_link_to(node) {
+                self.dial_member(node, addresses, Some(cluster));
+            }
+            self.membership.retry = Some((self.now + TAKEOVER_PAUSE, TAKEOVER_PAUSE));
+        }
+    }
+
+    /// The founder is there: this node is a member again, and shows itself as one that may have been given up.
+    fn give_way(&mut self) {
+        self.coordinator = None;
+        self.coordination = super::coordination::Coordination::default();
+        self.membership.return_to_founder();
+        for broadcast in self.broadcasts.values_mut().filter(|broadcast| broadcast.id.root == NodeId(0)) {
+            broadcast.root_loss = None;
+        }
+        self.event(Event::CoordinatorChanged { node: NodeId(0), own: false });
+        self.report_ready();
+        self.flush_reports();
+    }
+}
+
 // ---- Everyone else ----
 
 impl Node {
@@ -175,6 +215,10 @@ impl Node {
                 // Who slept through another one's term has claimed it again: it has to know, and claim the next one.
                 self.greet_with_succession(link);
             }
+            return;
+        }
+        if self.id() == Some(succession.coordinator.node) {
+            // A claim that it has given up. If nobody else is there it claims the next term.
             return;
         }
         let message = signed_message(SignatureDomain::Succession, self.config.group, &succession.to_bytes());
@@ -390,6 +434,7 @@ impl Node {
         }
         let ids: Vec<_> = self.broadcasts.keys().collect();
         ids.into_iter().for_each(|id| self.release_if_over(id));
+        self.seek_founder();
     }
 
     /// A member that has done with a broadcast will not report its result again.
@@ -403,5 +448,92 @@ impl SignedReport {
     /// Whether it introduces its node.
     pub(super) fn introduces(&self) -> bool {
         matches!(self.report, Report::Ready { .. } | Report::Standing(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::group::assignment::tests::assignment;
+    use crate::group::assignment::{Assignment, Credential};
+    use crate::node::testing::{joiner, linked, outputs};
+    use crate::units::{ClusterId, GroupId, PublicKey};
+
+    fn peer(node: u32) -> PeerAddress {
+        PeerAddress { node: NodeId(node), cluster: ClusterId(0), rank: node, addresses: Vec::new() }
+    }
+
+    /// Node 1, the only successor of a founder that is gone, which has claimed a term.
+    fn claimant(term: u32, expected: Vec<NodeId>) -> Node {
+        let mut node = joiner();
+        let credential =
+            Credential { group: GroupId([7; 16]), node: NodeId(1), key: PublicKey([8; 32]), expires_unix_s: u64::MAX };
+        node.membership.set_identity(credential, Signature([0; 64]));
+        let (parent, successors) = (Some(peer(0)), vec![peer(1)]);
+        let none = Vec::new;
+        node.apply_assignment(Assignment {
+            term: 0,
+            node: NodeId(1),
+            parent,
+            successors,
+            local_peers: none(),
+            global_peers: none(),
+            plan_peers: none(),
+            ..assignment()
+        });
+        node.membership.entrusted = Some(expected);
+        node.succession_signed(Succession { term, coordinator: peer(1) }, Signature([0; 64]));
+        node
+    }
+
+    fn at(node: &mut Node, time: Duration) {
+        node.set_now(Time::ZERO + time);
+        node.look_after_regency();
+    }
+
+    #[test]
+    fn a_successor_that_nobody_has_followed_is_a_member_again_when_the_founder_is_there() {
+        let mut node = claimant(1, vec![]);
+        linked(&mut node, NodeId(0));
+        assert!(node.is_taking_over(), "others may be on their way");
+        at(&mut node, REGENCY_MIN);
+        assert!(!node.is_coordinating());
+        assert_eq!((node.membership.term(), node.membership.coordinator_node()), (0, NodeId(0)));
+        assert_eq!(node.upward_link(), node.link_to(NodeId(0)));
+        let changes = outputs(&mut node).into_iter().filter_map(|output| match output {
+            Output::Event(Event::CoordinatorChanged { node, own }) => Some((node, own)),
+            _ => None,
+        });
+        assert_eq!(changes.collect::<Vec<_>>(), [(NodeId(1), true), (NodeId(0), false)]);
+    }
+
+    #[test]
+    fn a_claim_that_was_given_up_is_not_followed_and_the_next_one_is_of_a_later_term() {
+        let mut node = claimant(1, vec![]);
+        let founder = linked(&mut node, NodeId(0));
+        at(&mut node, REGENCY_MIN);
+        outputs(&mut node);
+        node.verify_succession(founder, Succession { term: 1, coordinator: peer(1) }, Signature([0; 64]));
+        assert!(outputs(&mut node).is_empty(), "it is its own");
+        node.handle_link_down(node.now, founder);
+        node.take_over();
+        let claimed = node.pending.values().find_map(|pending| match pending {
+            Pending::SignSuccession(succession) => Some(succession.term),
+            _ => None,
+        });
+        assert_eq!(claimed, Some(2));
+    }
+
+    #[test]
+    fn a_successor_with_a_member_goes_on_beside_the_founder() {
+        let mut node = claimant(1, vec![NodeId(2)]);
+        let standing = Standing { children: vec![], ..node.standing().expect("it has a place") };
+        let credential = Credential { node: NodeId(2), ..standing.credential };
+        let assignment = Assignment { node: NodeId(2), successors: vec![], ..standing.assignment.clone() };
+        node.standing_verified(Standing { credential, assignment, ..standing });
+        linked(&mut node, NodeId(0));
+        at(&mut node, REGENCY_MIN);
+        assert!(node.is_coordinating());
+        assert_eq!(node.membership.term(), 1);
     }
 }

@@ -35,6 +35,10 @@ const SETTLED_BY: Duration = Duration::from_secs(2);
 const HELP_AFTER: Duration = Duration::from_secs(2);
 /// Who was asked then and has not sent a byte is not asked again for so long: many nodes may share a thin link.
 const MUTE_FOR: Duration = Duration::from_secs(10);
+/// A peer has so long to send a byte when it is asked for the first time, and twice as long after each time that it did not.
+const PATIENCE: Duration = HELP_AFTER;
+/// But not longer: the link itself notices when the other end is dead.
+const PATIENCE_MAX: Duration = Duration::from_secs(32);
 /// How often a node looks whether it has to.
 const TICK: Duration = Duration::from_millis(250);
 
@@ -97,6 +101,8 @@ pub(super) struct Exchange {
     in_need: bool,
     /// Peers that were asked and were silent, and until when they are not asked again, unless they send something.
     mute: BTreeMap<LinkId, Time>,
+    /// How long a peer that was silent before may be silent the next time.
+    patience: BTreeMap<LinkId, Duration>,
     /// Bytes received when that was last seen to change, and when that was.
     arrived: u64,
     arrived_at: Time,
@@ -129,6 +135,7 @@ impl Exchange {
                 self.desires.remove(&peer);
                 self.listeners.remove(&peer);
                 self.mute.remove(&peer);
+                self.patience.remove(&peer);
                 self.fill_all(swarm);
             }
             StrategyEvent::Have { peer, pieces } => {
@@ -387,12 +394,20 @@ impl Exchange {
         if self.mute.contains_key(&link) {
             return;
         }
-        while swarm.has_open_room() && swarm.requests_at(link) < PENDING_MAX {
+        while swarm.has_open_room() && swarm.requests_at(link) < PENDING_MAX && !self.has_help_enough(swarm, link) {
             let Some(piece) = self.choose(swarm, link) else { return };
             if !swarm.request(link, piece) {
                 return;
             }
         }
+    }
+
+    /// Help from other clusters comes over a link that the whole cluster shares, and each of its nodes fetches what it lacks:
+    /// one that asked every helper for five pieces would have the whole object on its way, as all the others.
+    fn has_help_enough(&self, swarm: &Swarm, link: LinkId) -> bool {
+        let foreign = |link: &LinkId| swarm.peer(*link).is_some_and(|peer| !peer.local);
+        let asked = || swarm.links().into_iter().filter(foreign).map(|link| swarm.requests_at(link)).sum::<usize>();
+        self.in_need && foreign(&link) && asked() >= PENDING_MAX
     }
 
     /// A random piece among those that a peer has and that are wanted of it.
@@ -458,11 +473,19 @@ impl Exchange {
     /// Takes back what was asked of peers that send nothing.
     fn give_silent_up(&mut self, swarm: &mut Swarm) {
         let silent: Vec<LinkId> =
-            swarm.links().into_iter().filter(|&link| help::is_silent(swarm, link, HELP_AFTER)).collect();
+            swarm.links().into_iter().filter(|&link| help::is_silent(swarm, link, self.patience(link))).collect();
         let parts = swarm.open().flat_map(|(piece, open)| open.parts.iter().map(move |part| (part.peer, piece)));
         let late: Vec<(LinkId, PieceIndex)> = parts.filter(|(link, _)| silent.contains(link)).collect();
         late.into_iter().for_each(|(link, piece)| swarm.cancel(link, piece));
-        self.mute.extend(silent.into_iter().map(|link| (link, swarm.now() + MUTE_FOR)));
+        for link in silent {
+            let longer = self.patience(link).times(2).min(PATIENCE_MAX);
+            self.mute.insert(link, swarm.now() + MUTE_FOR);
+            self.patience.insert(link, longer);
+        }
+    }
+
+    fn patience(&self, link: LinkId) -> Duration {
+        self.patience.get(&link).copied().unwrap_or(PATIENCE)
     }
 }
 

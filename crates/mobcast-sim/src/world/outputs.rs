@@ -4,7 +4,7 @@ use mobcast_proto::content::manifest::{SignatureDomain, signed_message};
 use mobcast_proto::group::succession::Secret;
 use mobcast_proto::io::{Check, Event, Output, Signer};
 use mobcast_proto::wire::Frame;
-use mobcast_proto::{BroadcastId, ByteRange, Duration, LinkId, PieceIndex, Time};
+use mobcast_proto::{BroadcastId, ByteRange, Duration, LinkId, NodeId, PieceIndex, Time};
 
 use super::mischief::Mischief;
 use super::{AUTHORITY, CHUNK_OVERHEAD_BYTES, Due, FRAME_OVERHEAD_BYTES, Message, Sending, World, node_at, sign};
@@ -243,6 +243,8 @@ impl World {
                 machine.seen.may_leave.insert(broadcast, now);
             }
             Event::CoordinatorChanged { own: true, .. } => machine.seen.coordinator_since = Some(now),
+            // It has stepped down, and says so of no other coordinator that it follows.
+            Event::CoordinatorChanged { node: NodeId(0), .. } => machine.seen.coordinator_since = None,
             Event::Result { node, result, .. } => {
                 machine.seen.results.insert((result.broadcast, node), result.outcome.is_ok());
             }
