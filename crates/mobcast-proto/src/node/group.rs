@@ -292,9 +292,6 @@ impl Node {
 
     pub(super) fn member_link_up(&mut self, link: LinkId, node: NodeId) {
         self.membership.dial_failures.remove(&node);
-        if node == NodeId(0) && self.is_forsaken() {
-            self.seek_founder();
-        }
         if self.is_coordinating() {
             self.greet_with_succession(link);
             self.member_reached(node);
@@ -308,6 +305,9 @@ impl Node {
 
     /// A member has sent a frame, so it takes this node for one too.
     pub(super) fn heard_of(&mut self, link: LinkId) {
+        if self.membership.founded.is_some() && self.member_at(link) == Some(NodeId(0)) {
+            self.founder_heard();
+        }
         if self.membership.unreachable_since.is_some()
             && self.member_at(link) == Some(self.membership.coordinator_node())
         {

@@ -23,6 +23,8 @@ pub(super) struct Membership {
     pub(super) succession: Option<(Succession, Signature)>,
     /// A successor that says it has taken over, while the way up to the coordinator is intact.
     pub(super) claim: Option<(Succession, Signature)>,
+    /// At a successor that has taken over from the founder: the place that it had, by the founder's word.
+    pub(super) founded: Option<(Assignment, Signature)>,
     /// The latest term that this node has claimed and given up again.
     pub(super) given_up_term: u32,
     /// Former coordinators.
@@ -164,7 +166,7 @@ impl Membership {
         self.deposed.remove(&succession.coordinator.node);
         self.coordinator = succession.coordinator.addresses.clone();
         self.succession = Some((succession, signature));
-        self.claim = None;
+        (self.claim, self.founded) = (None, None);
         self.coordinator_reached();
     }
 
@@ -173,14 +175,16 @@ impl Membership {
         self.term().max(self.given_up_term)
     }
 
-    /// The founder is coordinator all the same.
-    pub(super) fn return_to_founder(&mut self) {
+    /// The founder is coordinator all the same. The place that this node had under it.
+    pub(super) fn return_to_founder(&mut self) -> Option<(Assignment, Signature)> {
+        let founded = self.founded.take();
+        let above = founded.as_ref().and_then(|(assignment, _)| assignment.parent.as_ref());
+        self.coordinator = above.map(|parent| parent.addresses.clone()).unwrap_or_default();
         self.given_up_term = self.last_term();
         self.deposed.remove(&NodeId(0));
-        let above = self.assignment.as_ref().and_then(|assignment| assignment.parent.as_ref());
-        self.coordinator = above.map(|parent| parent.addresses.clone()).unwrap_or_default();
         (self.succession, self.claim) = (None, None);
         self.coordinator_reached();
+        founded
     }
 
     pub(super) fn remember_claim(&mut self, succession: Succession, signature: Signature) {

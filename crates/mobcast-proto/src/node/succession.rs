@@ -147,7 +147,9 @@ impl Node {
         self.regency =
             Some(Regency { since: self.now, expected, standings: BTreeMap::new(), held: Vec::new(), held_bytes: 0 });
         let frame = Frame::Succession { succession: succession.clone(), signature };
+        let founded = self.membership.signed_assignment().filter(|(assignment, _)| assignment.term == 0);
         self.membership.acknowledge(succession, signature);
+        self.membership.founded = founded;
         self.member_links().into_iter().for_each(|link| self.send(link, frame.clone()));
         if let Some(standing) = self.standing() {
             self.standing_verified(standing);
@@ -168,34 +170,35 @@ impl Node {
 // ---- A successor that nobody has followed ----
 
 impl Node {
-    /// Whether this successor has taken over, and is all there is of its group: its founder may have stood still meanwhile, which
-    /// never steps down.
-    pub(super) fn is_forsaken(&self) -> bool {
-        self.membership.term() > 0 && self.coordinator.as_ref().is_some_and(|c| c.member_count() == 1)
+    /// Whether this successor has taken over from the founder, and is all there is of its group: the founder may have stood still
+    /// meanwhile, and never steps down.
+    fn is_forsaken(&self) -> bool {
+        self.membership.founded.is_some() && self.coordinator.as_ref().is_some_and(|c| c.member_count() == 1)
     }
 
     /// Looks for the founder now and then.
     pub(super) fn seek_founder(&mut self) {
+        let founded = self.membership.founded.as_ref().filter(|_| self.is_forsaken());
+        let Some(PeerAddress { node, addresses, cluster, .. }) = founded.and_then(|(a, _)| a.parent.clone()) else {
+            return;
+        };
+        if !self.has_link_to(node) {
+            self.dial_member(node, addresses, Some(cluster));
+        }
+        self.membership.retry = Some((self.now + TAKEOVER_PAUSE, TAKEOVER_PAUSE));
+    }
+
+    /// The founder says something: whom nobody has followed is a member again, and shows itself as one that may have been given up.
+    pub(super) fn founder_heard(&mut self) {
         if !self.is_forsaken() {
             return;
         }
-        if self.link_to(NodeId(0)).is_some() {
-            return self.give_way();
-        }
-        let above = self.assignment().and_then(|assignment| assignment.parent.clone());
-        if let Some(PeerAddress { node, addresses, cluster, .. }) = above.filter(|parent| parent.node == NodeId(0)) {
-            if !self.has_link_to(node) {
-                self.dial_member(node, addresses, Some(cluster));
-            }
-            self.membership.retry = Some((self.now + TAKEOVER_PAUSE, TAKEOVER_PAUSE));
-        }
-    }
-
-    /// The founder is there: this node is a member again, and shows itself as one that may have been given up.
-    fn give_way(&mut self) {
         self.coordinator = None;
         self.coordination = super::coordination::Coordination::default();
-        self.membership.return_to_founder();
+        if let Some((assignment, signature)) = self.membership.return_to_founder() {
+            self.membership.assignment_signature = signature;
+            self.apply_assignment(assignment);
+        }
         for broadcast in self.broadcasts.values_mut().filter(|broadcast| broadcast.id.root == NodeId(0)) {
             broadcast.root_loss = None;
         }
@@ -494,10 +497,16 @@ mod tests {
     #[test]
     fn a_successor_that_nobody_has_followed_is_a_member_again_when_the_founder_is_there() {
         let mut node = claimant(1, vec![]);
-        linked(&mut node, NodeId(0));
+        let founder = linked(&mut node, NodeId(0));
+        node.handle_frame(Time::ZERO, founder, Frame::Ping { token: 1 });
         assert!(node.is_taking_over(), "others may be on their way");
         at(&mut node, REGENCY_MIN);
+        assert!(node.is_coordinating(), "a link to the founder may lead to a machine that stands still");
+        let own = node.assignment().map(|assignment| assignment.term);
+        node.handle_frame(node.now, founder, Frame::Ping { token: 2 });
         assert!(!node.is_coordinating());
+        let place = node.assignment().expect("the founder's");
+        assert_eq!((own, place.term, place.parent.as_ref().map(|p| p.node)), (Some(1), 0, Some(NodeId(0))));
         assert_eq!((node.membership.term(), node.membership.coordinator_node()), (0, NodeId(0)));
         assert_eq!(node.upward_link(), node.link_to(NodeId(0)));
         let changes = outputs(&mut node).into_iter().filter_map(|output| match output {
@@ -512,6 +521,7 @@ mod tests {
         let mut node = claimant(1, vec![]);
         let founder = linked(&mut node, NodeId(0));
         at(&mut node, REGENCY_MIN);
+        node.founder_heard();
         outputs(&mut node);
         node.verify_succession(founder, Succession { term: 1, coordinator: peer(1) }, Signature([0; 64]));
         assert!(outputs(&mut node).is_empty(), "it is its own");
@@ -531,8 +541,9 @@ mod tests {
         let credential = Credential { node: NodeId(2), ..standing.credential };
         let assignment = Assignment { node: NodeId(2), successors: vec![], ..standing.assignment.clone() };
         node.standing_verified(Standing { credential, assignment, ..standing });
-        linked(&mut node, NodeId(0));
+        let founder = linked(&mut node, NodeId(0));
         at(&mut node, REGENCY_MIN);
+        node.handle_frame(node.now, founder, Frame::Ping { token: 1 });
         assert!(node.is_coordinating());
         assert_eq!(node.membership.term(), 1);
     }
