@@ -116,7 +116,7 @@ impl Run {
         let deadline = self.faults_end + self.plan.bound();
         while !self.is_over() {
             if self.world.network.now() > deadline {
-                return Err(self.hangs(deadline));
+                return if self.all_settled() { self.judge() } else { Err(self.hangs(deadline)) };
             }
             match self.world.step() {
                 Some(Some(usize::MAX)) => {}
@@ -298,7 +298,15 @@ impl Run {
             return false;
         }
         let begun = (0..self.begun.len()).all(|i| self.begun[i].is_some() || !self.may_begin(i));
-        begun && !self.is_being_taken_over() && self.ids().all(|id| self.is_settled(id))
+        // That somebody has given up may be on its way still.
+        begun
+            && !self.is_being_taken_over()
+            && self.all_settled()
+            && self.ids().all(|id| self.uncollected(id).is_none())
+    }
+
+    fn all_settled(&self) -> bool {
+        self.ids().all(|id| self.is_settled(id))
     }
 
     /// Whether somebody takes over: what was reported to it is not collected yet.

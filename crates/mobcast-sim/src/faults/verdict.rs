@@ -196,7 +196,7 @@ impl Run {
 
     /// A node whose result the successor of a coordinator does not know; nothing else having gone wrong than that the
     /// coordinator died when the group stood.
-    fn uncollected(&self, id: BroadcastId) -> Option<usize> {
+    pub(super) fn uncollected(&self, id: BroadcastId) -> Option<usize> {
         let stood = |timed: &Timed| match &timed.fault {
             Fault::Stop(0, _) => timed.at > STANDS_AFTER,
             Fault::Rate(LinkRef::Wan { .. }, _) | Fault::Loss(..) => true,

@@ -164,6 +164,16 @@ fn seed_3105295_what_the_root_that_took_over_had_comes_with_it() {
     assert_eq!(summary.gave_up, 0);
 }
 
+/// The successor heard of the founder only when it had taken over alone, and had to find it again.
+#[test]
+fn seed_3301432_who_gives_way_to_the_founder_has_its_place_under_it() {
+    let links = [(5_500, 42), (8_500, 38), (9_000, 7)];
+    let fpfr = Planned { strategy: "fpfr", ..object(0, 0, 808_286, 32) };
+    let faults = [(18, Fault::Pause(0, Duration::from_millis(18_900)))];
+    let summary = holds(plan(3_301_432, &[(2, 13), (2, 75), (2, 56)], &links), &[fpfr], &faults);
+    assert_eq!((summary.complete, summary.gave_up), (6, 0));
+}
+
 /// The root died, and ten nodes asked everybody in the other cluster for five pieces each, over a link that took half a minute for that: what came
 /// after two seconds they did not wait for, and asked for again.
 #[test]
