@@ -82,6 +82,9 @@ pub fn describe(event: &GroupEvent) -> Option<String> {
         GroupEvent::RootNeeded { .. } => {
             Some("the source is needed again: somebody has joined, and others who had everything are gone".into())
         }
+        GroupEvent::CoordinatorChanged { node: NodeId(0), own: true } => {
+            Some("others had taken this node for gone: it collects the results again".into())
+        }
         GroupEvent::CoordinatorChanged { own: true, .. } => {
             Some("the sender is gone: this node takes its place and collects the results".into())
         }

@@ -261,7 +261,7 @@ pub enum Event {
     },
     /// The coordinator cannot be reached, or went away.
     CoordinatorLost,
-    /// A successor has taken over from a coordinator that is gone; or this one, which nobody has followed, has found the founder again.
+    /// A successor has taken over from a coordinator that is gone, or the founder has come back and taken its group back.
     CoordinatorChanged {
         /// The new coordinator; node 0 is the founder.
         node: NodeId,

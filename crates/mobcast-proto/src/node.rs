@@ -33,6 +33,7 @@ mod announcements;
 mod broadcasts;
 mod coordination;
 mod endings;
+mod founder;
 mod gauge;
 mod group;
 mod holdings;

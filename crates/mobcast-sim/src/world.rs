@@ -17,7 +17,7 @@ use mobcast_proto::random::mix2;
 use mobcast_proto::sorted_map::SortedMap;
 use mobcast_proto::strategy::Registry;
 use mobcast_proto::strategy::overlay::Overlays;
-use mobcast_proto::wire::Frame;
+use mobcast_proto::wire::{Frame, Hello};
 use mobcast_proto::{
     BroadcastId, ByteRange, ClusterId, Digest, Duration, GroupId, LinkId, NodeId, PieceIndex, PublicKey, Signature,
     Time,
@@ -183,8 +183,8 @@ pub struct Machine {
     links: SortedMap<FlowId, LinkId>,
     /// Links that it is making, and still wants, with what it says first.
     dialling: BTreeMap<LinkId, Vec<Frame>>,
-    /// Those of them whose other end has taken the dial already.
-    half_open: SortedMap<FlowId, LinkId>,
+    /// Those of them whose other end has taken the dial already, and what it says of itself.
+    half_open: SortedMap<FlowId, (LinkId, Hello)>,
     in_driver: SortedMap<LinkId, Vec<Sending>>,
     /// Pieces that are really on its disk.
     stored: BTreeMap<BroadcastId, HaveSet>,

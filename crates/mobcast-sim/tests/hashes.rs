@@ -53,55 +53,55 @@ fn a_seed_is_the_same_run_in_every_build() {
         mob-hpdc07 sim-fluid: c436c7b7746ad861
         mob-hpdc07 sim-packet: 8cf00b692b816b10
         mob-hpdc07 sim-packet-bbr: 46def9959cbe3dc2
-        mob-hpdc07 sim-packet-reno: 927405d3b677113d
+        mob-hpdc07 sim-packet-reno: afa7cfd1bd06c3a6
         robber-tpds11 sim-fluid: 5b78365326fac37b
         robber-tpds11 sim-packet: b45f0b81eb8dea80
         robber-tpds11 sim-packet-bbr: bcfccdfbc4a877e1
-        robber-tpds11 sim-packet-reno: ee58294ff488411f
+        robber-tpds11 sim-packet-reno: f0ba0a29a07c87e6
         flat sim-fluid: ae3d0c36485a5e84
         flat sim-packet: 422f607c6dd94ace
         flat sim-packet-bbr: d22fca38ea3ddaf2
-        flat sim-packet-reno: a34a4cf9d7f111df
+        flat sim-packet-reno: bb5cc9eca57e25db
         chain sim-fluid: fc294d689808e12c
         chain sim-packet: 0db4afc6aa5ea342
         chain sim-packet-bbr: 070744602310f861
-        chain sim-packet-reno: ede247ab1c968877
+        chain sim-packet-reno: 5c2440926069288d
         binomial sim-fluid: c0368a455138e24f
         binomial sim-packet: 3e60a126bbc26650
         binomial sim-packet-bbr: 68a81b4ef7544a2e
-        binomial sim-packet-reno: 1dce02c8a5ff11eb
+        binomial sim-packet-reno: ed07848ef4d96c26
         scatter-allgather sim-fluid: e4f80d1e55bc21e7
         scatter-allgather sim-packet: 8fc4ca09bf812756
         scatter-allgather sim-packet-bbr: a11aad4a91a924f8
-        scatter-allgather sim-packet-reno: 9236f28887f3cafe
+        scatter-allgather sim-packet-reno: 04ecfee08fc4ff47
         magpie sim-fluid: a52c357ba9d617dd
         magpie sim-packet: 5c20f79ab6714a34
         magpie sim-packet-bbr: fe89b807f59af2f1
-        magpie sim-packet-reno: f9d9ecbf2ff1f16a
+        magpie sim-packet-reno: 3bc1f279723f44fb
         fpfr sim-fluid: 0cc8b2420b7a842e
         fpfr sim-packet: 1c5e35d2e3b2b309
         fpfr sim-packet-bbr: d77d04d2d57f71e8
-        fpfr sim-packet-reno: 6ce4cfda4ea7b9ba
+        fpfr sim-packet-reno: fcf3f3e2b34b1dca
         balanced sim-fluid: 89171bf944ec0ed2
         balanced sim-packet: b526017b7eec9759
         balanced sim-packet-bbr: c85e39dd824b4e2a
-        balanced sim-packet-reno: 0365c91e3b965874
+        balanced sim-packet-reno: 42233f9cfa240823
         optimal-trees sim-fluid: 9c66c8153d5d55f0
         optimal-trees sim-packet: cf636e543aee1661
         optimal-trees sim-packet-bbr: 653a507b27a37d8c
-        optimal-trees sim-packet-reno: 572ed15cd788d642
+        optimal-trees sim-packet-reno: 7b3e64b6323fa2b1
         bittorrent sim-fluid: ddac304b4ba51c43
         bittorrent sim-packet: dbf4e1e78bd35d15
         bittorrent sim-packet-bbr: de4096442e0381cd
-        bittorrent sim-packet-reno: 65b40e649d752ac2
+        bittorrent sim-packet-reno: c8492a3ee61048e0
         bittorrent-rarest sim-fluid: e09c28ece589e5a0
         bittorrent-rarest sim-packet: 1c75d50f76516955
         bittorrent-rarest sim-packet-bbr: 3d58c354d1d502c1
-        bittorrent-rarest sim-packet-reno: 0dd3f22e378630e8
+        bittorrent-rarest sim-packet-reno: 51cb0bebb39488c1
         bittorrent-biased sim-fluid: 04b9d4f86d7f05ff
         bittorrent-biased sim-packet: 60c76c4c38e8e90a
         bittorrent-biased sim-packet-bbr: f3daf0269a6af616
-        bittorrent-biased sim-packet-reno: 45da4c2e721f8e91
+        bittorrent-biased sim-packet-reno: daeefe46b3884ba3
         faults 7: ad1d4d72499ceb94
     "#]]
     .assert_eq(&hashes);

@@ -74,7 +74,7 @@ pub enum GroupEvent {
     },
     /// The coordinator cannot be reached, or went away.
     CoordinatorLost,
-    /// Another node has taken over from a coordinator that is gone; or this one did, nobody followed it, and the founder is there again.
+    /// Another node has taken over from a coordinator that is gone, or the founder has come back and taken its group back.
     CoordinatorChanged {
         /// The new coordinator; node 0 is the founder.
         node: NodeId,

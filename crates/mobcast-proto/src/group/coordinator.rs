@@ -212,6 +212,13 @@ impl Coordinator {
         }
     }
 
+    /// What is assigned from now on is of a later term: this coordinator was taken for gone, and is back.
+    pub fn begin_term(&mut self, term: u32) {
+        self.term = term;
+        self.changed.insert(self.own);
+        self.publish();
+    }
+
     /// Members, the coordinator's own node included.
     pub fn members(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.members.keys().copied()

@@ -15,7 +15,7 @@ const SECRET_BYTES_MAX: usize = 256;
 /// Says who is coordinator from now on. Signed by the authority, whose key only coordinators and their successors have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Succession {
-    /// Grows by one with each coordinator; the founder's is 0.
+    /// Grows by one with each coordinator; the founder's is 0, and a later one when it has come back.
     pub term: u32,
     /// The new coordinator, and where it listens.
     pub coordinator: PeerAddress,

@@ -137,7 +137,7 @@ impl Node {
             Frame::Pong { token } => self.pong(link, token),
             Frame::Bye => self.member_leaves(link),
             Frame::Retire => self.left_by_peer(link),
-            Frame::Assign { assignment, signature } => self.verify_assignment(*assignment, signature),
+            Frame::Assign { assignment, signature } => self.assigned_place(link, *assignment, signature),
             Frame::Routed { path, frame } => self.routed(path, frame),
             Frame::CheckWay { token } => self.check_way(link, token),
             Frame::WayClear { token } => self.way_clear(link, token),

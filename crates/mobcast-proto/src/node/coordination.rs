@@ -84,6 +84,11 @@ impl Coordination {
         self.joining.contains_key(&node) || self.moving.contains_key(&node)
     }
 
+    /// A member hangs below another parent than it should, and has not been told.
+    pub(super) fn note_old_place(&mut self, node: NodeId, old_parent: NodeId, since: Time) {
+        self.moving.entry(node).or_insert(Moving { since, old_parent, epoch: 0 });
+    }
+
     /// A member is given a parent: the one that it had, if that is another one.
     fn move_member(&mut self, node: NodeId, parent: Option<NodeId>) -> Option<NodeId> {
         let parent = parent?;
@@ -184,6 +189,7 @@ impl Node {
         joining.admitted = true;
         let (link, reason) = (joining.link, joining.reason.clone());
         let held = std::mem::take(&mut joining.held);
+        self.greet_with_succession(link);
         self.send(link, Frame::Admit { credential, signature, certificate, reason: reason.clone() });
         self.greet_newcomer(link);
         held.into_iter().for_each(|frame| self.send(link, frame));

@@ -107,6 +107,9 @@ impl Node {
             } else if self.upward_link().is_none() {
                 self.dial_coordinator();
                 self.dial_successors();
+                if self.membership.is_adrift(now) {
+                    self.seek_founder();
+                }
             }
         }
         if self.membership.slots_review_at.is_some_and(|at| at <= now) {
@@ -155,6 +158,7 @@ impl Node {
             }
             Frame::Refuse { refusal } => self.event(Event::Refused { refusal }),
             Frame::Later { after_ms } => self.come_again(link, after_ms),
+            Frame::Succession { succession, signature } => self.verify_succession(link, succession, signature),
             Frame::Assign { assignment, signature } => self.verify_assignment(*assignment, signature),
             Frame::Announce { broadcast, announcement } => self.announced(link, broadcast, *announcement, None),
             Frame::Batch { batch: Batch { broadcast, .. }, .. } => self.hold_early(link, broadcast, frame),
@@ -178,6 +182,14 @@ impl Node {
         self.membership.set_identity(credential, signature);
         self.outputs.push_back(Output::Identity { credential, signature, certificate });
         self.event(Event::Admitted { group: credential.group, node: credential.node, reason });
+    }
+
+    /// A member is given a place, over a link.
+    pub(super) fn assigned_place(&mut self, link: LinkId, assignment: Assignment, signature: Signature) {
+        if assignment.term < self.membership.term() {
+            self.tell_founder(link);
+        }
+        self.verify_assignment(assignment, signature);
     }
 
     pub(super) fn verify_assignment(&mut self, assignment: Assignment, signature: Signature) {
@@ -295,6 +307,8 @@ impl Node {
         if self.is_coordinating() {
             self.greet_with_succession(link);
             self.member_reached(node);
+        } else {
+            self.tell_founder(link);
         }
         if self.upward_link() == Some(link) {
             self.membership.adrift = false;
@@ -305,9 +319,6 @@ impl Node {
 
     /// A member has sent a frame, so it takes this node for one too.
     pub(super) fn heard_of(&mut self, link: LinkId) {
-        if self.membership.founded.is_some() && self.member_at(link) == Some(NodeId(0)) {
-            self.founder_heard();
-        }
         if self.membership.unreachable_since.is_some()
             && self.member_at(link) == Some(self.membership.coordinator_node())
         {

@@ -19,14 +19,12 @@ const ADRIFT_AFTER: Duration = Duration::from_secs(6);
 pub(super) struct Membership {
     /// Where the coordinator listens.
     pub(super) coordinator: Vec<SocketAddr>,
-    /// By which the coordinator became it; none for the founder, which is node 0.
+    /// By which the coordinator became it; none for the founder, which is node 0, unless it has come back.
     pub(super) succession: Option<(Succession, Signature)>,
     /// A successor that says it has taken over, while the way up to the coordinator is intact.
     pub(super) claim: Option<(Succession, Signature)>,
-    /// At a successor that has taken over from the founder: the place that it had, by the founder's word.
-    pub(super) founded: Option<(Assignment, Signature)>,
-    /// The latest term that this node has claimed and given up again.
-    pub(super) given_up_term: u32,
+    /// Where the founder listens.
+    pub(super) founder: Vec<SocketAddr>,
     /// Former coordinators.
     pub(super) deposed: BTreeSet<NodeId>,
     /// At a successor that has the authority's key: the coordinator's children.
@@ -88,6 +86,7 @@ impl Membership {
     }
 
     pub(super) fn set_coordinator(&mut self, addresses: Vec<SocketAddr>) {
+        self.founder.clone_from(&addresses);
         self.coordinator = addresses;
     }
 
@@ -166,25 +165,8 @@ impl Membership {
         self.deposed.remove(&succession.coordinator.node);
         self.coordinator = succession.coordinator.addresses.clone();
         self.succession = Some((succession, signature));
-        (self.claim, self.founded) = (None, None);
+        self.claim = None;
         self.coordinator_reached();
-    }
-
-    /// The latest term that anybody may know of.
-    pub(super) fn last_term(&self) -> u32 {
-        self.term().max(self.given_up_term)
-    }
-
-    /// The founder is coordinator all the same. The place that this node had under it.
-    pub(super) fn return_to_founder(&mut self) -> Option<(Assignment, Signature)> {
-        let founded = self.founded.take();
-        let above = founded.as_ref().and_then(|(assignment, _)| assignment.parent.as_ref());
-        self.coordinator = above.map(|parent| parent.addresses.clone()).unwrap_or_default();
-        self.given_up_term = self.last_term();
-        self.deposed.remove(&NodeId(0));
-        (self.succession, self.claim) = (None, None);
-        self.coordinator_reached();
-        founded
     }
 
     pub(super) fn remember_claim(&mut self, succession: Succession, signature: Signature) {

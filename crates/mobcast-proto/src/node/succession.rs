@@ -16,6 +16,7 @@ use crate::time::{Duration, Time};
 use crate::units::{LinkId, NodeId, Signature};
 use crate::wire::frame::Frame;
 
+use super::founder::FOUNDER;
 use super::group::REPORTS_HELD_BYTES_MAX;
 use super::{Node, Pending};
 
@@ -75,7 +76,12 @@ impl Node {
 
     /// The coordinator hands over what a successor needs.
     pub(super) fn entrusted(&mut self, link: LinkId, authority: Secret, children: Vec<NodeId>) {
-        if self.member_at(link) != Some(self.membership.coordinator_node()) {
+        let from = self.member_at(link);
+        if from.is_some_and(|node| self.membership.is_deposed(node)) {
+            // It has not heard of its successor.
+            return self.greet_with_succession(link);
+        }
+        if from != Some(self.membership.coordinator_node()) {
             let reason = CloseReason::Violation("hands over the authority's key without being coordinator".into());
             return self.drop_peer(link, reason);
         }
@@ -132,13 +138,16 @@ impl Node {
         let (Some(node), Some(assignment)) = (self.id(), self.assignment()) else { return };
         let (cluster, rank) = (assignment.cluster, assignment.rank);
         let coordinator = PeerAddress { node, cluster, rank, addresses: self.config.addresses.clone() };
-        let succession = Succession { term: self.membership.last_term() + 1, coordinator };
+        let succession = Succession { term: self.membership.term() + 1, coordinator };
         let message = signed_message(SignatureDomain::Succession, self.config.group, &succession.to_bytes());
         let token = self.ask(Pending::SignSuccession(succession));
         self.outputs.push_back(Output::Sign { token, signer: Signer::Authority, message });
     }
 
     pub(super) fn succession_signed(&mut self, succession: Succession, signature: Signature) {
+        if self.is_founder() {
+            return self.claimed_back(succession, signature);
+        }
         if !succession.prevails_over(&self.membership.current()) || self.upward_link().is_some() {
             return;
         }
@@ -147,9 +156,7 @@ impl Node {
         self.regency =
             Some(Regency { since: self.now, expected, standings: BTreeMap::new(), held: Vec::new(), held_bytes: 0 });
         let frame = Frame::Succession { succession: succession.clone(), signature };
-        let founded = self.membership.signed_assignment().filter(|(assignment, _)| assignment.term == 0);
         self.membership.acknowledge(succession, signature);
-        self.membership.founded = founded;
         self.member_links().into_iter().for_each(|link| self.send(link, frame.clone()));
         if let Some(standing) = self.standing() {
             self.standing_verified(standing);
@@ -167,47 +174,6 @@ impl Node {
     }
 }
 
-// ---- A successor that nobody has followed ----
-
-impl Node {
-    /// Whether this successor has taken over from the founder, and is all there is of its group: the founder may have stood still
-    /// meanwhile, and never steps down.
-    fn is_forsaken(&self) -> bool {
-        self.membership.founded.is_some() && self.coordinator.as_ref().is_some_and(|c| c.member_count() == 1)
-    }
-
-    /// Looks for the founder now and then.
-    pub(super) fn seek_founder(&mut self) {
-        let founded = self.membership.founded.as_ref().filter(|_| self.is_forsaken());
-        let Some(PeerAddress { node, addresses, cluster, .. }) = founded.and_then(|(a, _)| a.parent.clone()) else {
-            return;
-        };
-        if !self.has_link_to(node) {
-            self.dial_member(node, addresses, Some(cluster));
-        }
-        self.membership.retry = Some((self.now + TAKEOVER_PAUSE, TAKEOVER_PAUSE));
-    }
-
-    /// The founder says something: whom nobody has followed is a member again, and shows itself as one that may have been given up.
-    pub(super) fn founder_heard(&mut self) {
-        if !self.is_forsaken() {
-            return;
-        }
-        self.coordinator = None;
-        self.coordination = super::coordination::Coordination::default();
-        if let Some((assignment, signature)) = self.membership.return_to_founder() {
-            self.membership.assignment_signature = signature;
-            self.apply_assignment(assignment);
-        }
-        for broadcast in self.broadcasts.values_mut().filter(|broadcast| broadcast.id.root == NodeId(0)) {
-            broadcast.root_loss = None;
-        }
-        self.event(Event::CoordinatorChanged { node: NodeId(0), own: false });
-        self.report_ready();
-        self.flush_reports();
-    }
-}
-
 // ---- Everyone else ----
 
 impl Node {
@@ -218,10 +184,6 @@ impl Node {
                 // Who slept through another one's term has claimed it again: it has to know, and claim the next one.
                 self.greet_with_succession(link);
             }
-            return;
-        }
-        if self.id() == Some(succession.coordinator.node) {
-            // A claim that it has given up. If nobody else is there it claims the next term.
             return;
         }
         let message = signed_message(SignatureDomain::Succession, self.config.group, &succession.to_bytes());
@@ -239,10 +201,18 @@ impl Node {
         if !valid {
             return self.drop_peer(link, CloseReason::Violation("forged a succession".into()));
         }
+        if self.is_founder() {
+            // Until it shows itself: it may have gone on with the other one.
+            self.member_at(link).into_iter().for_each(|node| self.child_gone(node));
+            return self.claim_back(&succession);
+        }
+        if self.assignment().is_none() {
+            // What it is about to be given is of this term.
+            return self.membership.acknowledge(succession, signature);
+        }
         // Whose way up is intact hears of it from above, if it is true: one that lost sight of the coordinator may be
-        // the only one. The founder's own group ends with it.
-        let intact =
-            self.upward_link().is_some_and(|up| up != link) || (self.membership.term() == 0 && self.is_coordinating());
+        // the only one.
+        let intact = self.upward_link().is_some_and(|up| up != link);
         if intact {
             self.membership.remember_claim(succession, signature);
             // A child that says so follows another one than this node does.
@@ -271,6 +241,9 @@ impl Node {
         let frame = Frame::Succession { succession: succession.clone(), signature };
         let PeerAddress { node, addresses, cluster, .. } = succession.coordinator.clone();
         self.membership.acknowledge(succession, signature);
+        if node == FOUNDER {
+            self.founder_is_back();
+        }
         // A parent that says so has a way up again.
         if from.is_some_and(|link| self.member_at(link) == self.membership.refused_parent) {
             self.membership.refused_parent = None;
@@ -356,6 +329,7 @@ impl Node {
                 // What it said of these may be lost with a way that it had.
                 standing.banned.iter().for_each(|&banned| coordinator.handle_accused(node, banned));
                 self.member_ready(node, epoch);
+                self.note_place(&standing);
                 self.way_renewed(node);
             }
         } else if let Some(regency) = self.regency.as_mut().filter(|regency| regency.standings.len() < NODES_MAX) {
@@ -451,100 +425,5 @@ impl SignedReport {
     /// Whether it introduces its node.
     pub(super) fn introduces(&self) -> bool {
         matches!(self.report, Report::Ready { .. } | Report::Standing(_))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::group::assignment::tests::assignment;
-    use crate::group::assignment::{Assignment, Credential};
-    use crate::node::testing::{joiner, linked, outputs};
-    use crate::units::{ClusterId, GroupId, PublicKey};
-
-    fn peer(node: u32) -> PeerAddress {
-        PeerAddress { node: NodeId(node), cluster: ClusterId(0), rank: node, addresses: Vec::new() }
-    }
-
-    /// Node 1, the only successor of a founder that is gone, which has claimed a term.
-    fn claimant(term: u32, expected: Vec<NodeId>) -> Node {
-        let mut node = joiner();
-        let credential =
-            Credential { group: GroupId([7; 16]), node: NodeId(1), key: PublicKey([8; 32]), expires_unix_s: u64::MAX };
-        node.membership.set_identity(credential, Signature([0; 64]));
-        let (parent, successors) = (Some(peer(0)), vec![peer(1)]);
-        let none = Vec::new;
-        node.apply_assignment(Assignment {
-            term: 0,
-            node: NodeId(1),
-            parent,
-            successors,
-            local_peers: none(),
-            global_peers: none(),
-            plan_peers: none(),
-            ..assignment()
-        });
-        node.membership.entrusted = Some(expected);
-        node.succession_signed(Succession { term, coordinator: peer(1) }, Signature([0; 64]));
-        node
-    }
-
-    fn at(node: &mut Node, time: Duration) {
-        node.set_now(Time::ZERO + time);
-        node.look_after_regency();
-    }
-
-    #[test]
-    fn a_successor_that_nobody_has_followed_is_a_member_again_when_the_founder_is_there() {
-        let mut node = claimant(1, vec![]);
-        let founder = linked(&mut node, NodeId(0));
-        node.handle_frame(Time::ZERO, founder, Frame::Ping { token: 1 });
-        assert!(node.is_taking_over(), "others may be on their way");
-        at(&mut node, REGENCY_MIN);
-        assert!(node.is_coordinating(), "a link to the founder may lead to a machine that stands still");
-        let own = node.assignment().map(|assignment| assignment.term);
-        node.handle_frame(node.now, founder, Frame::Ping { token: 2 });
-        assert!(!node.is_coordinating());
-        let place = node.assignment().expect("the founder's");
-        assert_eq!((own, place.term, place.parent.as_ref().map(|p| p.node)), (Some(1), 0, Some(NodeId(0))));
-        assert_eq!((node.membership.term(), node.membership.coordinator_node()), (0, NodeId(0)));
-        assert_eq!(node.upward_link(), node.link_to(NodeId(0)));
-        let changes = outputs(&mut node).into_iter().filter_map(|output| match output {
-            Output::Event(Event::CoordinatorChanged { node, own }) => Some((node, own)),
-            _ => None,
-        });
-        assert_eq!(changes.collect::<Vec<_>>(), [(NodeId(1), true), (NodeId(0), false)]);
-    }
-
-    #[test]
-    fn a_claim_that_was_given_up_is_not_followed_and_the_next_one_is_of_a_later_term() {
-        let mut node = claimant(1, vec![]);
-        let founder = linked(&mut node, NodeId(0));
-        at(&mut node, REGENCY_MIN);
-        node.founder_heard();
-        outputs(&mut node);
-        node.verify_succession(founder, Succession { term: 1, coordinator: peer(1) }, Signature([0; 64]));
-        assert!(outputs(&mut node).is_empty(), "it is its own");
-        node.handle_link_down(node.now, founder);
-        node.take_over();
-        let claimed = node.pending.values().find_map(|pending| match pending {
-            Pending::SignSuccession(succession) => Some(succession.term),
-            _ => None,
-        });
-        assert_eq!(claimed, Some(2));
-    }
-
-    #[test]
-    fn a_successor_with_a_member_goes_on_beside_the_founder() {
-        let mut node = claimant(1, vec![NodeId(2)]);
-        let standing = Standing { children: vec![], ..node.standing().expect("it has a place") };
-        let credential = Credential { node: NodeId(2), ..standing.credential };
-        let assignment = Assignment { node: NodeId(2), successors: vec![], ..standing.assignment.clone() };
-        node.standing_verified(Standing { credential, assignment, ..standing });
-        let founder = linked(&mut node, NodeId(0));
-        at(&mut node, REGENCY_MIN);
-        node.handle_frame(node.now, founder, Frame::Ping { token: 1 });
-        assert!(node.is_coordinating());
-        assert_eq!(node.membership.term(), 1);
     }
 }

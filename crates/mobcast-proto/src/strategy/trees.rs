@@ -206,6 +206,11 @@ impl Trees {
         let links = links_by_node(swarm);
         let parents: Vec<Option<LinkId>> = plan.trees.iter().map(|tree| links.get(&tree.parent?).copied()).collect();
         let lottery = plan.lottery(swarm);
+        // What came late may lie in the middle of a piece, and one gap is asked for at a time: the next one is missing again.
+        for (piece, _) in swarm.open().filter(|(piece, _)| swarm.is_missing(*piece)) {
+            let cursor = &mut self.cursors[lottery.tree_of(piece)];
+            *cursor = piece.0.min(*cursor);
+        }
         let mut asked: BTreeMap<LinkId, usize> = BTreeMap::new();
         for part in swarm.open().flat_map(|(_, open)| &open.parts) {
             *asked.entry(part.peer).or_insert(0) += 1;

@@ -332,9 +332,7 @@ impl Run {
 
     pub(super) fn has_settled(&self, machine: usize, id: BroadcastId) -> bool {
         let seen = &self.world.machines[machine].seen;
-        // A founder that has lost everybody to a successor keeps its own group (docs/decisions/succession.md).
-        let alone = || self.world.machines[machine].node.members().len() == 1;
-        let may_go = || seen.released.contains_key(&id) || self.is_held_up(id) || alone();
+        let may_go = || seen.released.contains_key(&id) || self.is_held_up(id);
         seen.failed.contains_key(&id) || (seen.complete.contains_key(&id) && may_go())
     }
 

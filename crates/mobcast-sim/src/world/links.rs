@@ -66,7 +66,9 @@ impl World {
             return;
         };
         let delay = self.network.delay(from, to).unwrap_or_default();
-        self.machines[from.0 as usize].half_open.insert(flow, link);
+        // What it says of itself it says now: it may have died, and come back as another one, before that is read.
+        let answer = self.machines[to.0 as usize].node.hello(0);
+        self.machines[from.0 as usize].half_open.insert(flow, (link, answer));
         let done = Due::DialDone { from, link, to: Some((to, flow)), opened: life };
         self.network.schedule(now + delay, done);
         let hello = self.machines[from.0 as usize].node.hello(0);
@@ -107,8 +109,9 @@ impl World {
 
     fn dial_answered(&mut self, now: Time, from: NodeIndex, link: LinkId, to: Option<(NodeIndex, FlowId)>) {
         self.note(now, from, 5);
-        let mut half_open = |flow: FlowId| self.machines[from.0 as usize].half_open.remove(&flow).is_some();
-        if to.is_some_and(|(_, flow)| !half_open(flow)) {
+        let mut answer = |flow: FlowId| Some((self.machines[from.0 as usize].half_open.remove(&flow)?.1, flow));
+        let answered = to.and_then(|(_, flow)| answer(flow));
+        if to.is_some() && answered.is_none() {
             return;
         }
         if self.machines[from.0 as usize].dialling.remove(&link).is_none() {
@@ -122,9 +125,8 @@ impl World {
             None => "dials in vain".to_owned(),
         });
         let now = self.local(from);
-        let hello = to.map(|(to, flow)| (self.machines[to.0 as usize].node.hello(0), flow));
         let machine = &mut self.machines[from.0 as usize];
-        match hello {
+        match answered {
             Some((hello, flow)) => {
                 machine.flows.insert(link, flow);
                 machine.links.insert(flow, link);
@@ -141,7 +143,7 @@ impl World {
     pub(super) fn finish_dial(&mut self, now: Time, delivery: Delivery) {
         let flow = delivery.flow.reverse();
         let machine = &self.machines[delivery.to.0 as usize];
-        if let Some(&link) = machine.half_open.get(&flow) {
+        if let Some(&(link, _)) = machine.half_open.get(&flow) {
             self.dial_answered(now, delivery.to, link, Some((delivery.from, flow)));
         }
     }

@@ -242,9 +242,9 @@ impl World {
             Event::RootMayLeave { broadcast } => {
                 machine.seen.may_leave.insert(broadcast, now);
             }
-            Event::CoordinatorChanged { own: true, .. } => machine.seen.coordinator_since = Some(now),
-            // It has stepped down, and says so of no other coordinator that it follows.
+            // The founder has taken its group back.
             Event::CoordinatorChanged { node: NodeId(0), .. } => machine.seen.coordinator_since = None,
+            Event::CoordinatorChanged { own: true, .. } => machine.seen.coordinator_since = Some(now),
             Event::Result { node, result, .. } => {
                 machine.seen.results.insert((result.broadcast, node), result.outcome.is_ok());
             }

@@ -131,7 +131,7 @@ fn seed_2615997_a_new_coordinator_keeps_its_links_to_members_that_it_does_not_kn
 /// The founder, which was the root, stood still; its successor took over, alone, and gave up what the founder, which never steps down, and its
 /// group had.
 #[test]
-fn seed_2723668_a_successor_that_nobody_follows_comes_back_to_the_founder() {
+fn seed_2723668_a_founder_that_comes_back_takes_its_group_back() {
     let links = [
         (10_000, 10),
         (8_500, 51),
@@ -164,14 +164,30 @@ fn seed_3105295_what_the_root_that_took_over_had_comes_with_it() {
     assert_eq!(summary.gave_up, 0);
 }
 
-/// The successor heard of the founder only when it had taken over alone, and had to find it again.
+/// The founder stood still for longer than a silence is borne: nobody had a link to it when it came back.
 #[test]
-fn seed_3301432_who_gives_way_to_the_founder_has_its_place_under_it() {
+fn seed_3301432_a_successor_looks_for_the_founder() {
     let links = [(5_500, 42), (8_500, 38), (9_000, 7)];
     let fpfr = Planned { strategy: "fpfr", ..object(0, 0, 808_286, 32) };
     let faults = [(18, Fault::Pause(0, Duration::from_millis(18_900)))];
     let summary = holds(plan(3_301_432, &[(2, 13), (2, 75), (2, 56)], &links), &[fpfr], &faults);
     assert_eq!((summary.complete, summary.gave_up), (6, 0));
+}
+
+/// The successor had a member, which was linked to the founder, and died; the founder gave it places of a term that was over for it.
+#[test]
+fn seed_3305709_who_is_given_a_place_by_the_founder_tells_it_of_the_successor() {
+    let faults = [
+        (492, Fault::Join(ClusterIndex(1))),
+        (738, Fault::Pause(0, Duration::from_millis(4_585))),
+        (813, Fault::Break(1, 0)),
+        (1_284, Fault::Join(ClusterIndex(1))),
+        (1_808, Fault::Rate(LinkRef::Wan { from: ClusterIndex(0), to: ClusterIndex(1) }, 1_900_000)),
+        (5_012, Fault::Stop(1, Stop::Silent)),
+    ];
+    let mob = Planned { strategy: "mob-hpdc07", ..object(0, 0, 8_924_136, 32) };
+    let summary = holds(plan(3_305_709, &[(1, 53), (1, 68)], &[(8_500, 6)]), &[mob], &faults);
+    assert_eq!(summary.gave_up, 0);
 }
 
 /// The root died, and ten nodes asked everybody in the other cluster for five pieces each, over a link that took half a minute for that: what came

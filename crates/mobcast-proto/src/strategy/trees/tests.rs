@@ -301,3 +301,17 @@ fn who_was_asked_in_vain_is_not_asked_again_soon() {
     pass_time(&mut swarm, &mut trees, HELP_AFTER + TICK);
     assert_eq!(requests(&mut swarm), [(9, 0)], "it is not waited for as long as at first");
 }
+
+#[test]
+fn a_piece_of_which_the_middle_came_late_is_asked_for_to_its_end() {
+    let (mut swarm, mut trees) = swarm(Some(place(Split::RoundRobin, &[(1, 1, Some(1))])), 1);
+    let (piece, from, to) = (PieceIndex(0), PIECE / 4, PIECE / 2);
+    swarm.add_payload(LinkId(2), piece, ByteRange { start: from, end: to });
+    swarm.cancel(LinkId(1), piece);
+    trees.handle(StrategyEvent::AssignmentChanged, &mut swarm);
+    swarm.add_payload(LinkId(1), piece, ByteRange { start: 0, end: from });
+    swarm.take_outputs();
+    trees.handle(StrategyEvent::LinkMeasured(LinkId(1)), &mut swarm);
+    let rest = swarm.open_piece(piece).expect("half of it is there").parts.iter().map(|part| part.rest);
+    assert_eq!(rest.collect::<Vec<_>>(), [ByteRange { start: to, end: PIECE }]);
+}

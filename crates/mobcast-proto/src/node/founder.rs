@@ -1,0 +1,232 @@
+//! The founder comes back (docs/decisions/succession.md). A successor has taken over because the founder stood still, or was cut off; whoever
+//! meets the founder then tells it of that, and it claims the next term. By the rules that hold for all successions the others follow it,
+//! and show themselves. It has its group's state still, so that it learns from no regency.
+
+use crate::content::manifest::{SignatureDomain, signed_message};
+use crate::group::assignment::PeerAddress;
+use crate::group::succession::{Standing, Succession};
+use crate::io::{Event, Output, Signer};
+use crate::limits::SILENCE_MAX;
+use crate::time::Duration;
+use crate::units::{LinkId, NodeId, Signature};
+use crate::wire::frame::Frame;
+
+use super::{Node, Pending};
+
+/// It has the first number.
+pub(super) const FOUNDER: NodeId = NodeId(0);
+/// First pause before a successor that has taken over looks for the founder again; grows to [`SEARCH_MAX`].
+const SEARCH_MIN: Duration = Duration::from_secs(2);
+/// Longest pause: others may have been cut off from the founder for as long before anybody took over.
+const SEARCH_MAX: Duration = SILENCE_MAX;
+
+// ---- The founder ----
+
+impl Node {
+    pub(super) fn is_founder(&self) -> bool {
+        self.id() == Some(FOUNDER) && self.coordinator.is_some()
+    }
+
+    /// Somebody has taken over, by the authority's word, and this is the founder: it claims the next term.
+    pub(super) fn claim_back(&mut self, claim: &Succession) {
+        let Some(assignment) = self.assignment() else { return };
+        let (cluster, rank) = (assignment.cluster, assignment.rank);
+        let coordinator = PeerAddress { node: FOUNDER, cluster, rank, addresses: self.config.addresses.clone() };
+        let succession = Succession { term: claim.term.saturating_add(1), coordinator };
+        let message = signed_message(SignatureDomain::Succession, self.config.group, &succession.to_bytes());
+        let token = self.ask(Pending::SignSuccession(succession));
+        self.outputs.push_back(Output::Sign { token, signer: Signer::Authority, message });
+    }
+
+    pub(super) fn claimed_back(&mut self, succession: Succession, signature: Signature) {
+        let Some(coordinator) = &mut self.coordinator else { return };
+        if !succession.prevails_over(&self.membership.current()) {
+            return;
+        }
+        coordinator.begin_term(succession.term);
+        let frame = Frame::Succession { succession: succession.clone(), signature };
+        self.membership.acknowledge(succession, signature);
+        self.member_links().into_iter().for_each(|link| self.send(link, frame.clone()));
+        self.drain_coordinator();
+        self.event(Event::CoordinatorChanged { node: FOUNDER, own: true });
+    }
+
+    /// A member that had another coordinator hangs where that one has put it, until it is told otherwise.
+    pub(super) fn note_place(&mut self, standing: &Standing) {
+        let Standing { credential, assignment, .. } = standing;
+        let Some(coordinator) = self.coordinator.as_ref().filter(|_| assignment.term < self.membership.term()) else {
+            return;
+        };
+        let parent = assignment.parent.as_ref().map(|parent| parent.node);
+        let parent = parent.filter(|&parent| coordinator.member(parent).is_some());
+        if let Some(parent) = parent.filter(|_| parent != coordinator.parent_of(credential.node)) {
+            self.coordination.note_old_place(credential.node, parent, self.now);
+        }
+    }
+}
+
+// ---- Those whom a successor leads ----
+
+impl Node {
+    /// Whether another one has taken the founder's place.
+    fn is_led_by_successor(&self) -> bool {
+        self.membership.coordinator_node() != FOUNDER
+    }
+
+    /// A successor looks for the founder, from now on and now and then.
+    pub(super) fn seek_founder(&mut self) {
+        if !self.is_led_by_successor() {
+            return;
+        }
+        if !self.has_link_to(FOUNDER) && !self.banned.contains(&FOUNDER) {
+            self.dial_member(FOUNDER, self.membership.founder.clone(), None);
+        }
+        if self.is_coordinating() {
+            let pause = self.membership.retry.map_or(SEARCH_MIN, |(_, pause)| pause.times(2).min(SEARCH_MAX));
+            self.membership.retry = Some((self.now + pause, pause));
+        }
+    }
+
+    /// The founder is at the other end of a link, and goes on as before: it has to know who has taken over.
+    pub(super) fn tell_founder(&mut self, link: LinkId) {
+        if self.is_led_by_successor() && self.member_at(link) == Some(FOUNDER) {
+            self.greet_with_succession(link);
+        }
+    }
+
+    /// What was said of the founder's broadcasts while it was not there holds no more.
+    pub(super) fn founder_is_back(&mut self) {
+        for broadcast in self.broadcasts.values_mut().filter(|broadcast| broadcast.id.root == FOUNDER) {
+            broadcast.root_loss = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::group::assignment::tests::assignment;
+    use crate::group::assignment::{Assignment, Credential};
+    use crate::group::succession::Secret;
+    use crate::node::testing::{founder, joiner, linked, outputs};
+    use crate::time::Time;
+    use crate::units::{ClusterId, GroupId, PublicKey};
+
+    const WORD: Signature = Signature([0; 64]);
+
+    fn claim(term: u32, node: u32) -> Succession {
+        let coordinator = PeerAddress { node: NodeId(node), cluster: ClusterId(0), rank: node, addresses: Vec::new() };
+        Succession { term, coordinator }
+    }
+
+    fn credential(node: u32) -> Credential {
+        Credential { group: GroupId([7; 16]), node: NodeId(node), key: PublicKey([8; 32]), expires_unix_s: u64::MAX }
+    }
+
+    /// Node 3, which follows node 1 as coordinator.
+    fn follower() -> Node {
+        let mut node = joiner();
+        node.membership.set_identity(credential(3), WORD);
+        node.apply_assignment(Assignment { node: NodeId(3), ..assignment() });
+        node.membership.acknowledge(claim(1, 1), WORD);
+        outputs(&mut node);
+        node
+    }
+
+    /// The successions that a node says, with the link.
+    fn said(node: &mut Node) -> Vec<(LinkId, u32, NodeId)> {
+        let said = |output: Output| match output {
+            Output::Send { link, frame: Frame::Succession { succession, .. } } => {
+                Some((link, succession.term, succession.coordinator.node))
+            }
+            _ => None,
+        };
+        outputs(node).into_iter().filter_map(said).collect()
+    }
+
+    fn claimed(node: &Node) -> Option<Succession> {
+        node.pending.values().find_map(|pending| match pending {
+            Pending::SignSuccession(succession) => Some(succession.clone()),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn a_founder_that_hears_of_its_successor_claims_the_next_term() {
+        let mut node = founder();
+        let link = linked(&mut node, NodeId(1));
+        node.succession_verified(link, claim(1, 1), WORD, true);
+        let own = claimed(&node).expect("a claim");
+        assert_eq!((own.term, own.coordinator.node), (2, FOUNDER));
+        node.succession_signed(own, WORD);
+        assert!(node.is_founder());
+        assert_eq!(node.assignment().map(|assignment| assignment.term), Some(2));
+        assert_eq!(said(&mut node), [(link, 2, FOUNDER)]);
+        // It is asked again, by one that has not heard of it.
+        node.verify_succession(link, claim(1, 1), WORD);
+        assert_eq!(said(&mut node), [(link, 2, FOUNDER)]);
+    }
+
+    #[test]
+    fn the_founder_is_told_of_its_successor_when_it_is_met_and_when_it_assigns_places() {
+        let mut node = follower();
+        let (peer, founder) = (linked(&mut node, NodeId(2)), linked(&mut node, FOUNDER));
+        assert_eq!(said(&mut node), [(founder, 1, NodeId(1))]);
+        let old = || Frame::Assign { assignment: Box::new(assignment()), signature: WORD };
+        node.handle_frame(Time::ZERO, peer, old());
+        assert_eq!(said(&mut node), []);
+        node.handle_frame(Time::ZERO, founder, old());
+        assert_eq!(said(&mut node), [(founder, 1, NodeId(1))]);
+    }
+
+    #[test]
+    fn a_founder_that_hands_the_key_over_before_it_has_heard_of_its_successor_is_told() {
+        let mut node = follower();
+        let founder = linked(&mut node, FOUNDER);
+        outputs(&mut node);
+        node.entrusted(founder, Secret(Vec::new()), Vec::new());
+        assert_eq!(said(&mut node), [(founder, 1, NodeId(1))]);
+        assert!(node.membership.entrusted.is_none() && node.link_to(FOUNDER).is_some());
+    }
+
+    #[test]
+    fn who_joins_a_founder_that_came_back_is_given_a_place_of_its_term() {
+        let mut node = joiner();
+        node.membership.set_identity(credential(3), WORD);
+        let link = linked(&mut node, FOUNDER);
+        node.succession_verified(link, claim(2, 0), WORD, true);
+        let dials = outputs(&mut node).into_iter().filter(|output| matches!(output, Output::Connect { .. })).count();
+        assert_eq!(dials, 1, "the one with which it asks to be admitted");
+        node.assignment_verified(Assignment { term: 2, node: NodeId(3), ..assignment() }, WORD, true);
+        assert_eq!(node.assignment().map(|assignment| assignment.term), Some(2));
+    }
+
+    #[test]
+    fn who_was_moved_by_a_successor_is_reached_where_it_hangs() {
+        let mut node = founder();
+        let standing = |own: u32, parent: u32| Standing {
+            credential: credential(own),
+            credential_signature: WORD,
+            name: String::new(),
+            addresses: Vec::new(),
+            assignment: Assignment {
+                term: 1,
+                node: NodeId(own),
+                parent: Some(claim(1, parent).coordinator),
+                ..assignment()
+            },
+            assignment_signature: WORD,
+            children: Vec::new(),
+            banned: Vec::new(),
+            over: Vec::new(),
+        };
+        node.succession_signed(claim(2, 0), WORD);
+        for (own, parent) in [(1, 0), (2, 1), (3, 2)] {
+            node.standing_verified(standing(own, parent));
+        }
+        let below = node.coordinator.as_ref().and_then(|coordinator| coordinator.parent_of(NodeId(3)));
+        assert_eq!(below, Some(NodeId(2)));
+        node.note_place(&standing(3, 1));
+        assert!(node.coordination.is_on_its_way(NodeId(3)));
+    }
+}
