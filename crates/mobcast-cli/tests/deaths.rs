@@ -1,5 +1,5 @@
 //! Processes that are killed with -9 in the midst of a transfer: the others finish if they can, and say what is missing if
-//! they cannot. Random moments are `cargo xtask torture`'s.
+//! they cannot. One that only stands still, until another takes its place, comes back. Random moments are `cargo xtask torture`'s.
 
 mod common;
 
@@ -122,4 +122,29 @@ fn a_source_that_is_needed_again_says_so() {
     late.succeeds();
     send.signal(Signal::INT);
     send.ends_with(0);
+}
+
+/// Half of the stream is with the receivers when the sender is stopped, and the other half never was anywhere else.
+#[test]
+fn a_sender_that_stood_still_until_another_took_its_place_takes_its_group_back() {
+    let experiment = Experiment::new();
+    let (send, mut stdin) = experiment.send_pipe(["--receivers=3"]);
+    let early = ["a", "b"].map(|name| experiment.recv(name, [name]));
+    let all = data(4_000_000);
+    stdin.write_all(&all[..2_000_000]).expect("written");
+    early.iter().for_each(|receiver| drop(receiver.expect_line("receiving")));
+    eventually("both have begun", || has_partial_data(&experiment, 2));
+    send.signal(Signal::STOP);
+    early.iter().for_each(|receiver| drop(receiver.expect_line("the sender is gone")));
+    send.signal(Signal::CONT);
+    send.expect_line("it collects the results again");
+    let late = experiment.recv("late", ["late"]);
+    late.expect_line("receiving");
+    stdin.write_all(&all[2_000_000..]).expect("written");
+    drop(stdin);
+    for (name, receiver) in ["a", "b", "late"].iter().zip(early.into_iter().chain([late])) {
+        receiver.succeeds();
+        assert!(fs::read(experiment.path(name)).expect("there") == all, "{name}");
+    }
+    send.succeeds();
 }

@@ -188,3 +188,32 @@ fn what_the_root_cluster_lacks_when_the_root_dies_comes_from_others() {
         run_until(&mut world, seconds(120.0), |world| world.machines[late.0 as usize].seen.complete.contains_key(&id));
     }
 }
+
+/// The founder stands still for longer than a silence is borne, or its links break while it does for less. Whoever had taken over follows it again,
+/// all complete, it has their results, and newcomers are admitted.
+#[test]
+fn a_founder_that_stood_still_takes_its_group_back() {
+    for seed in 0..12u64 {
+        let mut world = group(&[1, 6], seed);
+        let id = world.broadcast(NodeIndex(0), descriptor(30 * MB, 64 << 10), None);
+        pause(&mut world, Duration::from_millis(300 + 100 * seed));
+        let time = if seed % 2 == 0 { 13_000 + 500 * seed } else { 2_500 + 500 * seed };
+        world.pause_machine(NodeIndex(0), Duration::from_millis(time));
+        if seed % 2 == 1 {
+            for other in 1..7 {
+                world.cut_links(NodeIndex(0), NodeIndex(other));
+            }
+        }
+        let led = |world: &World| world.machines.iter().any(|machine| machine.seen.coordinator_since.is_some());
+        run_until(&mut world, seconds(60.0), led);
+        run_until(&mut world, seconds(60.0), |world| !led(world));
+        let late = world.start_machine(ClusterIndex(1), Some("c1".into()));
+        let everybody = 1..=late.0;
+        run_until(&mut world, seconds(120.0), |world| world.machines[0].seen.released.contains_key(&id));
+        let results = &world.machines[0].seen.results;
+        let complete = everybody.filter(|&node| world.machines[node as usize].seen.complete.contains_key(&id)).count();
+        assert_eq!(complete, 7, "seed {seed}");
+        assert_eq!(results.values().filter(|&&complete| complete).count(), 7, "seed {seed}: {results:?}");
+        assert!(world.machines.iter().all(|machine| machine.seen.failed.is_empty()), "seed {seed}");
+    }
+}
