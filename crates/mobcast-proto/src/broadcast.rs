@@ -203,6 +203,11 @@ impl Broadcast {
         self.chain.end()
     }
 
+    /// The root is there after all.
+    pub fn regain_root(&mut self) {
+        (self.root_loss, self.rootless) = (None, false);
+    }
+
     /// The root is gone. Whoever lacks something has from now on the usual time to get it from others.
     pub fn lose_root(&mut self, now: Time) {
         self.rootless = true;

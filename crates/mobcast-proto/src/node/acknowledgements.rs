@@ -45,7 +45,9 @@ impl Node {
         let due = self.membership.acknowledge_at.is_some_and(|at| at <= self.now);
         if due && (self.upward_link().is_some() || self.is_coordinating()) {
             self.membership.acknowledge_at = None;
-            if let Some(epoch) = self.assignment().map(|a| a.epoch).filter(|_| !self.is_coordinating()) {
+            // Another coordinator's epochs are other ones.
+            let current = self.assignment().filter(|assignment| assignment.term == self.membership.term());
+            if let Some(epoch) = current.map(|a| a.epoch).filter(|_| !self.is_coordinating()) {
                 self.report(Report::Assigned { epoch });
             }
         }

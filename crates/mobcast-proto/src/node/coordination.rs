@@ -76,7 +76,7 @@ impl Coordination {
 
     /// A member was done with a broadcast before this node became coordinator.
     pub(super) fn note_over(&mut self, id: BroadcastId, node: NodeId) {
-        self.results.entry(id).or_default().insert(node, true);
+        self.results.entry(id).or_default().entry(node).or_insert(true);
     }
 
     /// Whether a member has not shown itself below its parent yet.

@@ -2,6 +2,7 @@
 //! meets the founder then tells it of that, and it claims the next term. By the rules that hold for all successions the others follow it,
 //! and show themselves. It has its group's state still, so that it learns from no regency.
 
+use crate::broadcast::Broadcast;
 use crate::content::manifest::{SignatureDomain, signed_message};
 use crate::group::assignment::PeerAddress;
 use crate::group::succession::{Standing, Succession};
@@ -44,6 +45,8 @@ impl Node {
             return;
         }
         coordinator.begin_term(succession.term);
+        // Who followed another one has not kept the key.
+        self.coordination.entrusted.clear();
         let frame = Frame::Succession { succession: succession.clone(), signature };
         self.membership.acknowledge(succession, signature);
         self.member_links().into_iter().for_each(|link| self.send(link, frame.clone()));
@@ -73,18 +76,19 @@ impl Node {
         self.membership.coordinator_node() != FOUNDER
     }
 
-    /// A successor looks for the founder, from now on and now and then.
+    /// Looks for the founder, which may be there again.
     pub(super) fn seek_founder(&mut self) {
-        if !self.is_led_by_successor() {
-            return;
-        }
-        if !self.has_link_to(FOUNDER) && !self.banned.contains(&FOUNDER) {
+        if let Some(link) = self.link_to(FOUNDER) {
+            self.tell_founder(link);
+        } else if self.is_led_by_successor() && !self.has_link_to(FOUNDER) && !self.banned.contains(&FOUNDER) {
             self.dial_member(FOUNDER, self.membership.founder.clone(), None);
         }
-        if self.is_coordinating() {
-            let pause = self.membership.retry.map_or(SEARCH_MIN, |(_, pause)| pause.times(2).min(SEARCH_MAX));
-            self.membership.retry = Some((self.now + pause, pause));
-        }
+    }
+
+    /// A successor that has taken over looks for it after a pause.
+    pub(super) fn seek_founder_later(&mut self, pause: Duration) {
+        let pause = Duration(pause.0.clamp(SEARCH_MIN.0, SEARCH_MAX.0));
+        self.membership.retry = Some((self.now + pause, pause)).filter(|_| self.is_led_by_successor());
     }
 
     /// The founder is at the other end of a link, and goes on as before: it has to know who has taken over.
@@ -96,9 +100,12 @@ impl Node {
 
     /// What was said of the founder's broadcasts while it was not there holds no more.
     pub(super) fn founder_is_back(&mut self) {
-        for broadcast in self.broadcasts.values_mut().filter(|broadcast| broadcast.id.root == FOUNDER) {
-            broadcast.root_loss = None;
-        }
+        self.root_is_back(FOUNDER);
+    }
+
+    /// So it is with a root that was given up and is a member again.
+    pub(super) fn root_is_back(&mut self, root: NodeId) {
+        self.broadcasts.values_mut().filter(|broadcast| broadcast.id.root == root).for_each(Broadcast::regain_root);
     }
 }
 
@@ -193,7 +200,10 @@ mod tests {
     fn who_joins_a_founder_that_came_back_is_given_a_place_of_its_term() {
         let mut node = joiner();
         node.membership.set_identity(credential(3), WORD);
-        let link = linked(&mut node, FOUNDER);
+        let (peer, link) = (linked(&mut node, NodeId(1)), linked(&mut node, FOUNDER));
+        node.membership.join_link = Some(link);
+        node.succession_verified(peer, claim(1, 1), WORD, true);
+        assert_eq!(node.membership.term(), 0, "who admits it knows better");
         node.succession_verified(link, claim(2, 0), WORD, true);
         let dials = outputs(&mut node).into_iter().filter(|output| matches!(output, Output::Connect { .. })).count();
         assert_eq!(dials, 1, "the one with which it asks to be admitted");

@@ -98,12 +98,12 @@ impl Node {
 
     pub(super) fn membership_timeout(&mut self) {
         let now = self.now;
-        if self.membership.retry.is_some_and(|(at, _)| at <= now) {
-            self.membership.retry = None;
+        if let Some((_, pause)) = self.membership.retry.take_if(|(at, _)| *at <= now) {
             if self.assignment().is_none() {
                 self.dial_coordinator();
             } else if self.is_coordinating() {
                 self.seek_founder();
+                self.seek_founder_later(pause.times(2));
             } else if self.upward_link().is_none() {
                 self.dial_coordinator();
                 self.dial_successors();
@@ -231,12 +231,16 @@ impl Node {
         self.slots_assigned();
         self.open_announced();
         // Whom a new coordinator does not know may keep to another one, and have what is missing here.
-        let old = old.filter(|old| self.assignment().is_some_and(|new| new.term == old.term));
+        let term = self.membership.term();
+        let renewed = old.as_ref().is_some_and(|old| old.term < term);
+        let old = old.filter(|old| old.term == term);
         self.part_from(&old.map(|old| [old.local_peers, old.plan_peers].concat()).unwrap_or_default());
         self.ensure_links();
         self.probes_assigned();
         // The coordinator waits for whom it has moved, also for one that had left its parent for it already.
-        let left = told_parent.is_some_and(|told| Some(told) != new_parent && !self.membership.is_deposed(told));
+        // So it does for one that hung elsewhere under the coordinator before.
+        let left = |told| Some(told) != new_parent && (renewed || !self.membership.is_deposed(told));
+        let left = told_parent.is_some_and(left);
         let moved = new_parent != old_parent || left;
         if banned.is_some() {
             self.orphaned();

@@ -163,7 +163,10 @@ impl Membership {
         let old = self.coordinator_node();
         self.deposed.insert(old);
         self.deposed.remove(&succession.coordinator.node);
-        self.coordinator = succession.coordinator.addresses.clone();
+        // Under which addresses the founder is reached the ticket knows best.
+        let founder = succession.coordinator.node == NodeId(0) && !self.founder.is_empty();
+        let addresses = if founder { &self.founder } else { &succession.coordinator.addresses };
+        self.coordinator.clone_from(addresses);
         self.succession = Some((succession, signature));
         self.claim = None;
         self.coordinator_reached();

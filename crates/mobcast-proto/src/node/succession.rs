@@ -13,7 +13,7 @@ use crate::group::succession::{Secret, Standing, Succession};
 use crate::io::{Check, CloseReason, Event, Output, Signer};
 use crate::limits::{BROADCASTS_MAX, LINKS_MAX, NODES_MAX, SILENCE_MAX};
 use crate::time::{Duration, Time};
-use crate::units::{LinkId, NodeId, Signature};
+use crate::units::{BroadcastId, LinkId, NodeId, Signature};
 use crate::wire::frame::Frame;
 
 use super::founder::FOUNDER;
@@ -207,8 +207,11 @@ impl Node {
             return self.claim_back(&succession);
         }
         if self.assignment().is_none() {
-            // What it is about to be given is of this term.
-            return self.membership.acknowledge(succession, signature);
+            if self.membership.join_link == Some(link) {
+                // What it is about to be given is of this term.
+                self.membership.acknowledge(succession, signature);
+            }
+            return;
         }
         // Whose way up is intact hears of it from above, if it is true: one that lost sight of the coordinator may be
         // the only one.
@@ -240,6 +243,7 @@ impl Node {
         }
         let frame = Frame::Succession { succession: succession.clone(), signature };
         let PeerAddress { node, addresses, cluster, .. } = succession.coordinator.clone();
+        let news = self.membership.coordinator_node() != node;
         self.membership.acknowledge(succession, signature);
         if node == FOUNDER {
             self.founder_is_back();
@@ -250,7 +254,12 @@ impl Node {
         }
         let below: Vec<LinkId> = self.child_links().into_iter().filter(|&link| Some(link) != from).collect();
         below.into_iter().for_each(|link| self.send(link, frame.clone()));
-        self.event(Event::CoordinatorChanged { node, own: false });
+        if news {
+            self.event(Event::CoordinatorChanged { node, own: false });
+        }
+        if let Some(founder) = self.link_to(FOUNDER) {
+            self.tell_founder(founder);
+        }
         if self.upward_link().is_some() {
             self.report_ready();
             self.flush_reports();
@@ -322,8 +331,8 @@ impl Node {
             let epoch = if standing.assignment.term == self.membership.term() { standing.assignment.epoch } else { 0 };
             if coordinator.adopt(&standing) {
                 self.await_proof(&standing);
+                self.root_is_back(node);
                 self.tell_of_member(node, "was a member already");
-                self.note_over(&standing);
                 self.drain_coordinator();
             } else {
                 // What it said of these may be lost with a way that it had.
@@ -332,6 +341,7 @@ impl Node {
                 self.note_place(&standing);
                 self.way_renewed(node);
             }
+            self.note_over(&standing).into_iter().for_each(|id| self.release_if_over(id));
         } else if let Some(regency) = self.regency.as_mut().filter(|regency| regency.standings.len() < NODES_MAX) {
             regency.expected.extend(&standing.children);
             regency.standings.insert(node, standing);
@@ -396,7 +406,7 @@ impl Node {
             Coordinator::restore(own, self.membership.term(), &regency.standings, self.config.registry, seed);
         self.coordinator = Some(coordinator);
         self.coordination = super::coordination::Coordination::since(self.now);
-        regency.standings.values().for_each(|standing| self.note_over(standing));
+        regency.standings.values().for_each(|standing| drop(self.note_over(standing)));
         for (&node, standing) in regency.standings.iter().filter(|&(&node, _)| node != own) {
             self.await_proof(standing);
             self.tell_of_member(node, "was a member already");
@@ -411,13 +421,14 @@ impl Node {
         }
         let ids: Vec<_> = self.broadcasts.keys().collect();
         ids.into_iter().for_each(|id| self.release_if_over(id));
-        self.seek_founder();
+        self.seek_founder_later(Duration::ZERO);
     }
 
-    /// A member that has done with a broadcast will not report its result again.
-    fn note_over(&mut self, standing: &Standing) {
+    /// A member that has done with broadcasts will not report its results again. Returns those of them that are not over here.
+    fn note_over(&mut self, standing: &Standing) -> Vec<BroadcastId> {
         let open: Vec<_> = standing.over.iter().copied().filter(|id| self.broadcasts.contains_key(id)).collect();
-        open.into_iter().for_each(|id| self.coordination.note_over(id, standing.credential.node));
+        open.iter().for_each(|&id| self.coordination.note_over(id, standing.credential.node));
+        open
     }
 }
 

@@ -403,11 +403,17 @@ impl Exchange {
     }
 
     /// Help from other clusters comes over a link that the whole cluster shares, and each of its nodes fetches what it lacks:
-    /// one that asked every helper for five pieces would have the whole object on its way, as all the others.
+    /// one that asked every helper for five pieces would have the whole object on its way, as all the others. Five are divided among the
+    /// helpers, so that a slow one holds up its part alone.
     fn has_help_enough(&self, swarm: &Swarm, link: LinkId) -> bool {
-        let foreign = |link: &LinkId| swarm.peer(*link).is_some_and(|peer| !peer.local);
-        let asked = || swarm.links().into_iter().filter(foreign).map(|link| swarm.requests_at(link)).sum::<usize>();
-        self.in_need && foreign(&link) && asked() >= PENDING_MAX
+        let foreign =
+            |link: &LinkId| swarm.peer(*link).is_some_and(|peer| !peer.local) && !self.mute.contains_key(link);
+        if !self.in_need || !foreign(&link) {
+            return false;
+        }
+        let helpers: Vec<LinkId> = swarm.links().into_iter().filter(foreign).collect();
+        let asked: usize = helpers.iter().map(|&link| swarm.requests_at(link)).sum();
+        asked >= PENDING_MAX || swarm.requests_at(link) >= PENDING_MAX.div_ceil(helpers.len())
     }
 
     /// A random piece among those that a peer has and that are wanted of it.
