@@ -114,10 +114,11 @@ mod tests {
     use super::*;
     use crate::group::assignment::tests::assignment;
     use crate::group::assignment::{Assignment, Credential};
+    use crate::group::report::Report;
     use crate::group::succession::Secret;
     use crate::node::testing::{founder, joiner, linked, outputs};
     use crate::time::Time;
-    use crate::units::{ClusterId, GroupId, PublicKey};
+    use crate::units::{BroadcastId, ClusterId, GroupId, PublicKey};
 
     const WORD: Signature = Signature([0; 64]);
 
@@ -211,32 +212,84 @@ mod tests {
         assert_eq!(node.assignment().map(|assignment| assignment.term), Some(2));
     }
 
-    #[test]
-    fn who_was_moved_by_a_successor_is_reached_where_it_hangs() {
-        let mut node = founder();
-        let standing = |own: u32, parent: u32| Standing {
+    fn standing(own: u32, parent: u32) -> Standing {
+        let parent = Some(claim(1, parent).coordinator);
+        Standing {
             credential: credential(own),
             credential_signature: WORD,
             name: String::new(),
             addresses: Vec::new(),
-            assignment: Assignment {
-                term: 1,
-                node: NodeId(own),
-                parent: Some(claim(1, parent).coordinator),
-                ..assignment()
-            },
+            assignment: Assignment { term: 1, node: NodeId(own), parent, ..assignment() },
             assignment_signature: WORD,
             children: Vec::new(),
             banned: Vec::new(),
             over: Vec::new(),
-        };
+        }
+    }
+
+    /// A founder that has come back, and whom nodes 1, 2 and 3 have shown themselves, each below the one before.
+    fn returned() -> Node {
+        let mut node = founder();
         node.succession_signed(claim(2, 0), WORD);
         for (own, parent) in [(1, 0), (2, 1), (3, 2)] {
             node.standing_verified(standing(own, parent));
         }
-        let below = node.coordinator.as_ref().and_then(|coordinator| coordinator.parent_of(NodeId(3)));
-        assert_eq!(below, Some(NodeId(2)));
-        node.note_place(&standing(3, 1));
-        assert!(node.coordination.is_on_its_way(NodeId(3)));
+        node
+    }
+
+    #[test]
+    fn who_was_moved_by_a_successor_is_reached_where_it_hangs() {
+        let mut node = returned();
+        let (first, second) = (linked(&mut node, NodeId(1)), linked(&mut node, NodeId(2)));
+        // In the founder's tree it is below node 2.
+        node.standing_verified(standing(3, 1));
+        outputs(&mut node);
+        node.assignment_signed(Assignment { term: 2, node: NodeId(3), ..assignment() }, WORD);
+        let ways = outputs(&mut node).into_iter().filter_map(|output| match output {
+            Output::Send { link, frame: Frame::Routed { path, .. } } => Some((link, path)),
+            _ => None,
+        });
+        assert_eq!(ways.collect::<Vec<_>>(), [(first, vec![NodeId(3)])], "{second} leads nowhere");
+    }
+
+    #[test]
+    fn who_hung_below_the_successor_says_that_it_has_its_place_below_the_founder() {
+        let mut node = follower();
+        let place = |term, parent| {
+            let (parent, none) = (Some(claim(1, parent).coordinator), Vec::new);
+            let own = Assignment { term, node: NodeId(3), parent, ..assignment() };
+            Assignment { local_peers: none(), global_peers: none(), plan_peers: none(), ..own }
+        };
+        node.apply_assignment(place(1, 1));
+        let founder = linked(&mut node, FOUNDER);
+        node.succession_verified(founder, claim(2, 0), WORD, true);
+        outputs(&mut node);
+        node.apply_assignment(place(2, 0));
+        let says = |pending: &Pending| matches!(pending, Pending::SignReport(Report::Standing(_)));
+        assert_eq!(node.pending.values().filter(|pending| says(pending)).count(), 2, "as follower, and in its place");
+    }
+
+    #[test]
+    fn a_successor_looks_for_the_founder_after_growing_pauses() {
+        let mut node = follower();
+        node.regency = None;
+        node.seek_founder_later(Duration::ZERO);
+        let pauses = std::iter::from_fn(|| {
+            let (_, pause) = node.membership.retry?;
+            node.seek_founder_later(pause.times(2));
+            Some(pause.0 / 1_000_000_000)
+        });
+        assert_eq!(pauses.take(5).collect::<Vec<_>>(), [2, 4, 8, 10, 10]);
+    }
+
+    #[test]
+    fn what_is_said_of_the_loss_of_a_root_that_coordinates_is_old() {
+        let mut node = follower();
+        node.membership.acknowledge(claim(2, 0), WORD);
+        let id = BroadcastId { root: FOUNDER, sequence: 0 };
+        let link = linked(&mut node, NodeId(2));
+        outputs(&mut node);
+        node.root_loss_verified(id, Frame::RootLost { broadcast: id, signature: WORD }, link, true);
+        assert!(outputs(&mut node).is_empty());
     }
 }

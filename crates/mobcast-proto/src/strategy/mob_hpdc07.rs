@@ -288,6 +288,47 @@ mod tests {
         assert!(bench.swarm.add_payload(liar, piece, ByteRange::whole(PIECE_BYTES)).complete);
     }
 
+    /// Two helpers in the other cluster, and nobody else who has anything: the second one is asked for what the first one is not.
+    #[test]
+    fn help_from_another_cluster_is_five_pieces_divided_among_the_helpers() {
+        let mut bench = bench(3, 40);
+        bench.pass(Duration::from_secs(3));
+        bench.requests();
+        for helper in [Bench::<MobHpdc07>::GLOBAL, Bench::<MobHpdc07>::OTHER_GLOBAL] {
+            bench.have(helper, run(0, 40));
+        }
+        let asked =
+            |bench: &Bench<MobHpdc07>, helper: u32| bench.asked.iter().filter(|(link, _)| *link == helper).count();
+        let of_both = |bench: &Bench<MobHpdc07>| {
+            [Bench::<MobHpdc07>::GLOBAL, Bench::<MobHpdc07>::OTHER_GLOBAL].map(|helper| asked(bench, helper))
+        };
+        bench.requests();
+        assert_eq!(of_both(&bench), [3, 2]);
+        let first = bench.asked.iter().find(|(link, _)| *link == Bench::<MobHpdc07>::GLOBAL).expect("asked").1;
+        bench.serve(Bench::<MobHpdc07>::GLOBAL, first);
+        bench.requests();
+        assert_eq!(of_both(&bench).iter().sum::<usize>(), 5, "one came, another one is asked for");
+    }
+
+    /// It has two seconds the first time, and four the second time, ten seconds after the first ones were over.
+    #[test]
+    fn a_peer_that_was_silent_is_given_twice_as_long_the_next_time() {
+        let mut bench = bench(3, 40);
+        bench.pass(Duration::from_secs(3));
+        bench.have(Bench::<MobHpdc07>::GLOBAL, run(0, 40));
+        let open = |bench: &Bench<MobHpdc07>| bench.swarm.requests_at(LinkId(Bench::<MobHpdc07>::GLOBAL));
+        let mut held = Vec::new();
+        for _ in 0..24 {
+            held.push(open(&bench) > 0);
+            bench.pass(Duration::from_secs(1));
+        }
+        let changes: Vec<usize> = (1..24).filter(|&second| held[second] != held[second - 1]).collect();
+        let [given_up, again, given_up_again] = changes[..] else { panic!("{held:?}") };
+        assert!(held[0] && (2..=3).contains(&given_up), "{held:?}");
+        assert!((10..=11).contains(&(again - given_up)), "{held:?}");
+        assert!((4..=5).contains(&(given_up_again - again)), "{held:?}");
+    }
+
     #[test]
     fn who_asks_for_help_is_told_of_everything() {
         let mut bench = bench(3, 8);
