@@ -170,8 +170,8 @@ impl Node {
             return self.drop_peer(from, CloseReason::Violation(format!("forged the loss of the root of {id}")));
         }
         let Frame::RootLost { signature, .. } = frame else { return };
-        if Some(id.root) == self.id() || id.root == self.membership.coordinator_node() {
-            // It was taken for lost, and is there: what others say of that is old.
+        if self.is_there(id.root) {
+            // It was taken for lost: what others say of that is old.
             return;
         }
         let Some(broadcast) = self.broadcasts.get_mut(&id) else { return };
