@@ -3,16 +3,14 @@
 //! and show themselves. It has its group's state still, so that it learns from no regency.
 
 use crate::broadcast::Broadcast;
-use crate::content::manifest::{SignatureDomain, signed_message};
-use crate::group::assignment::PeerAddress;
 use crate::group::succession::{Standing, Succession};
-use crate::io::{Event, Output, Signer};
+use crate::io::Event;
 use crate::limits::SILENCE_MAX;
 use crate::time::Duration;
 use crate::units::{LinkId, NodeId, Signature};
 use crate::wire::frame::Frame;
 
-use super::{Node, Pending};
+use super::Node;
 
 /// It has the first number.
 pub(super) const FOUNDER: NodeId = NodeId(0);
@@ -28,17 +26,7 @@ impl Node {
         self.id() == Some(FOUNDER) && self.coordinator.is_some()
     }
 
-    /// Somebody has taken over, by the authority's word, and this is the founder: it claims the next term.
-    pub(super) fn claim_back(&mut self, claim: &Succession) {
-        let Some(assignment) = self.assignment() else { return };
-        let (cluster, rank) = (assignment.cluster, assignment.rank);
-        let coordinator = PeerAddress { node: FOUNDER, cluster, rank, addresses: self.config.addresses.clone() };
-        let succession = Succession { term: claim.term.saturating_add(1), coordinator };
-        let message = signed_message(SignatureDomain::Succession, self.config.group, &succession.to_bytes());
-        let token = self.ask(Pending::SignSuccession(succession));
-        self.outputs.push_back(Output::Sign { token, signer: Signer::Authority, message });
-    }
-
+    /// It has claimed the term after a successor's.
     pub(super) fn claimed_back(&mut self, succession: Succession, signature: Signature) {
         let Some(coordinator) = &mut self.coordinator else { return };
         if !succession.prevails_over(&self.membership.current()) {
@@ -98,17 +86,12 @@ impl Node {
         }
     }
 
-    /// What was said of the founder's broadcasts while it was not there holds no more.
-    pub(super) fn founder_is_back(&mut self) {
-        self.root_is_back(FOUNDER);
-    }
-
     /// Whether a root cannot be lost: it is this node, or who coordinates.
     pub(super) fn is_there(&self, root: NodeId) -> bool {
         self.id() == Some(root) || self.membership.coordinator_node() == root
     }
 
-    /// So it is with a root that was given up and is a member again.
+    /// A root that was given up, or said to be lost, is a member again.
     pub(super) fn root_is_back(&mut self, root: NodeId) {
         self.broadcasts.values_mut().filter(|broadcast| broadcast.id.root == root).for_each(Broadcast::regain_root);
     }
@@ -118,9 +101,11 @@ impl Node {
 mod tests {
     use super::*;
     use crate::group::assignment::tests::assignment;
-    use crate::group::assignment::{Assignment, Credential};
+    use crate::group::assignment::{Assignment, Credential, PeerAddress};
     use crate::group::report::Report;
     use crate::group::succession::Secret;
+    use crate::io::Output;
+    use crate::node::Pending;
     use crate::node::testing::{founder, joiner, linked, outputs};
     use crate::time::Time;
     use crate::units::{ClusterId, GroupId, PublicKey};

@@ -135,10 +135,15 @@ impl Node {
             self.membership.takeover_at = Some(self.now + TAKEOVER_PAUSE);
             return;
         }
+        self.claim(self.membership.term().saturating_add(1));
+    }
+
+    /// Has it signed that this node is coordinator in a term.
+    pub(super) fn claim(&mut self, term: u32) {
         let (Some(node), Some(assignment)) = (self.id(), self.assignment()) else { return };
         let (cluster, rank) = (assignment.cluster, assignment.rank);
         let coordinator = PeerAddress { node, cluster, rank, addresses: self.config.addresses.clone() };
-        let succession = Succession { term: self.membership.term() + 1, coordinator };
+        let succession = Succession { term, coordinator };
         let message = signed_message(SignatureDomain::Succession, self.config.group, &succession.to_bytes());
         let token = self.ask(Pending::SignSuccession(succession));
         self.outputs.push_back(Output::Sign { token, signer: Signer::Authority, message });
@@ -204,7 +209,7 @@ impl Node {
         if self.is_founder() {
             // Until it shows itself: it may have gone on with the other one.
             self.member_at(link).into_iter().for_each(|node| self.child_gone(node));
-            return self.claim_back(&succession);
+            return self.claim(succession.term.saturating_add(1));
         }
         if self.assignment().is_none() {
             if self.membership.join_link == Some(link) {
@@ -246,7 +251,8 @@ impl Node {
         let news = self.membership.coordinator_node() != node;
         self.membership.acknowledge(succession, signature);
         if node == FOUNDER {
-            self.founder_is_back();
+            // What was said of its broadcasts while it was not there holds no more.
+            self.root_is_back(FOUNDER);
         }
         // A parent that says so has a way up again.
         if from.is_some_and(|link| self.member_at(link) == self.membership.refused_parent) {
