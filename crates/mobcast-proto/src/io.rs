@@ -16,6 +16,9 @@ use crate::units::{
 };
 use crate::wire::frame::{Frame, Refusal};
 
+/// Room for so many outputs is kept where they wait for the driver; what a crowd of them took is given back.
+pub(crate) const OUTPUTS_KEPT: usize = 16;
+
 /// Names a request to the driver's signature service; comes back with the answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Token(pub u64);

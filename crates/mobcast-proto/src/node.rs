@@ -17,7 +17,7 @@ use crate::group::assignment::{Assignment, Credential};
 use crate::group::coordinator::Coordinator;
 use crate::group::report::{Report, SignedReport};
 use crate::group::succession::Succession;
-use crate::io::{CloseReason, Event, Output, PeerIdentity, Token};
+use crate::io::{CloseReason, Event, OUTPUTS_KEPT, Output, PeerIdentity, Token};
 use crate::random::Random;
 use crate::sorted_map::SortedMap;
 use crate::strategy::Registry;
@@ -152,7 +152,7 @@ pub struct Node {
     uploads: Uploads,
     gauging: gauge::Gauging,
     broadcasts: SortedMap<BroadcastId, Broadcast>,
-    unverified: BTreeMap<BroadcastId, Unverified>,
+    unverified: BTreeMap<BroadcastId, Box<Unverified>>,
     /// Broadcasts that the application has not been told of.
     untold: Vec<Untold>,
     /// The word that a root is gone, of broadcasts that this node has not heard of.
@@ -165,7 +165,7 @@ pub struct Node {
     /// Members that broke the protocol: no link to them is made or taken again.
     banned: BTreeSet<NodeId>,
     next_sequence: u32,
-    pending: BTreeMap<Token, Pending>,
+    pending: SortedMap<Token, Pending>,
     next_token: u64,
     tick_at: Time,
     outputs: VecDeque<Output>,
@@ -217,7 +217,7 @@ impl Node {
             held_releases: Held::default(),
             banned: BTreeSet::new(),
             next_sequence: 0,
-            pending: BTreeMap::new(),
+            pending: SortedMap::default(),
             next_token: 0,
             tick_at: now + TICK,
             outputs: VecDeque::new(),
@@ -294,7 +294,11 @@ impl Node {
 impl Node {
     /// The next thing to do for the driver.
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        let next = self.outputs.pop_front();
+        if next.is_none() {
+            self.outputs.shrink_to(OUTPUTS_KEPT);
+        }
+        next
     }
 
     /// When [`Node::handle_timeout`] wants to be called.

@@ -49,8 +49,7 @@ impl<K: Copy + Ord, V> SortedMap<K, V> {
         V: Default,
     {
         let at = self.find(&key).unwrap_or_else(|at| {
-            self.keys.insert(at, key);
-            self.values.insert(at, V::default());
+            self.insert_at(at, key, V::default());
             at
         });
         &mut self.values[at]
@@ -61,8 +60,7 @@ impl<K: Copy + Ord, V> SortedMap<K, V> {
         match self.find(&key) {
             Ok(at) => Some(std::mem::replace(&mut self.values[at], value)),
             Err(at) => {
-                self.keys.insert(at, key);
-                self.values.insert(at, value);
+                self.insert_at(at, key, value);
                 None
             }
         }
@@ -72,7 +70,13 @@ impl<K: Copy + Ord, V> SortedMap<K, V> {
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let at = self.find(key).ok()?;
         self.keys.remove(at);
-        Some(self.values.remove(at))
+        let value = self.values.remove(at);
+        // What a crowd has left empty is given back.
+        if self.values.len() < self.values.capacity() / 4 {
+            self.keys.shrink_to(self.keys.len() * 2);
+            self.values.shrink_to(self.values.len() * 2);
+        }
+        Some(value)
     }
 
     /// Takes all out.
@@ -104,6 +108,20 @@ impl<K: Copy + Ord, V> SortedMap<K, V> {
     /// The same, to be changed.
     pub fn values_mut(&mut self) -> std::slice::IterMut<'_, V> {
         self.values.iter_mut()
+    }
+
+    /// Puts an entry there. Arrays grow by a quarter: who comes rarely may be moved more often than by doubling, and a simulator
+    /// has the maps of a hundred thousand nodes in memory.
+    fn insert_at(&mut self, at: usize, key: K, value: V) {
+        let more = 1 + self.keys.len() / 4;
+        if self.keys.len() == self.keys.capacity() {
+            self.keys.reserve_exact(more);
+        }
+        if self.values.len() == self.values.capacity() {
+            self.values.reserve_exact(more);
+        }
+        self.keys.insert(at, key);
+        self.values.insert(at, value);
     }
 
     /// Where a key is, or would have to be.

@@ -9,7 +9,7 @@ use crate::content::object::{piece_count, piece_range};
 use crate::fetch::open::{OpenPiece, Part};
 use crate::fetch::peer::{Audience, Standing, SwarmPeer};
 use crate::group::report::Traffic;
-use crate::io::Output;
+use crate::io::{OUTPUTS_KEPT, Output};
 use crate::limits::OPEN_PIECES_BYTES_MAX;
 use crate::random::Random;
 use crate::sorted_map::SortedMap;

@@ -93,7 +93,7 @@ impl Node {
         let links = [link].into();
         self.unverified.insert(
             id,
-            Unverified {
+            Box::new(Unverified {
                 announcement,
                 first: link,
                 links,
@@ -101,7 +101,7 @@ impl Node {
                 verified: false,
                 early: Vec::new(),
                 early_bytes: BTreeMap::new(),
-            },
+            }),
         );
         self.have_verified(Pending::VerifyAnnouncement { broadcast: id }, checks);
     }
@@ -126,7 +126,7 @@ impl Node {
     /// Opens what was announced and is verified, in a node that knows where it stands.
     pub(super) fn open_announced(&mut self) {
         for (id, announced) in self.unverified.extract_if(.., |_, entry| entry.verified).collect::<Vec<_>>() {
-            self.open_one_announced(id, announced);
+            self.open_one_announced(id, *announced);
         }
     }
 

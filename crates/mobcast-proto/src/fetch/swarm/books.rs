@@ -14,6 +14,7 @@ impl Swarm {
     }
 
     pub(crate) fn take_outputs(&mut self) -> std::vec::Drain<'_, Output> {
+        self.outputs.shrink_to(self.outputs.len().max(OUTPUTS_KEPT));
         self.outputs.drain(..)
     }
 
