@@ -217,7 +217,9 @@ impl<'a> Run<'a> {
             world.network.schedule(began + at.since(Time::ZERO), Due::Step(i));
         }
         let object = Extent { bytes: Some(experiment.object_bytes), piece_size: experiment.piece_size };
-        let choice = is_auto.then(|| world.machines[0].node.choose(object, &Costs::NONE));
+        // Nothing costs time there but storing a piece.
+        let costs = Costs { hop: experiment.settings.store_time, ..Costs::NONE };
+        let choice = is_auto.then(|| world.machines[0].node.choose(object, &costs));
         let strategy = choice.as_ref().map_or(&*experiment.strategy, |choice| choice.strategy);
         let chosen_size = choice.as_ref().and_then(|choice| choice.piece_size);
         let mut descriptor = experiment.descriptor(strategy, chosen_size);

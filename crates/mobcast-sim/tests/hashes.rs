@@ -70,26 +70,26 @@ fn a_seed_is_the_same_run_in_every_build() {
         binomial sim-packet: 3e60a126bbc26650
         binomial sim-packet-bbr: 68a81b4ef7544a2e
         binomial sim-packet-reno: ed07848ef4d96c26
-        scatter-allgather sim-fluid: e4f80d1e55bc21e7
-        scatter-allgather sim-packet: 8fc4ca09bf812756
-        scatter-allgather sim-packet-bbr: a11aad4a91a924f8
-        scatter-allgather sim-packet-reno: 04ecfee08fc4ff47
+        scatter-allgather sim-fluid: 8ed9f679938ec4d3
+        scatter-allgather sim-packet: c9b4e663ce7c5609
+        scatter-allgather sim-packet-bbr: 744dcd9c6206b8bd
+        scatter-allgather sim-packet-reno: 16eda3a0f79e6a24
         magpie sim-fluid: a52c357ba9d617dd
         magpie sim-packet: 5c20f79ab6714a34
         magpie sim-packet-bbr: fe89b807f59af2f1
         magpie sim-packet-reno: 3bc1f279723f44fb
-        fpfr sim-fluid: 0cc8b2420b7a842e
-        fpfr sim-packet: 1c5e35d2e3b2b309
-        fpfr sim-packet-bbr: d77d04d2d57f71e8
-        fpfr sim-packet-reno: fcf3f3e2b34b1dca
-        balanced sim-fluid: 89171bf944ec0ed2
-        balanced sim-packet: b526017b7eec9759
-        balanced sim-packet-bbr: c85e39dd824b4e2a
-        balanced sim-packet-reno: 42233f9cfa240823
-        optimal-trees sim-fluid: 9c66c8153d5d55f0
-        optimal-trees sim-packet: cf636e543aee1661
-        optimal-trees sim-packet-bbr: 653a507b27a37d8c
-        optimal-trees sim-packet-reno: 7b3e64b6323fa2b1
+        fpfr sim-fluid: 622e2de446fc2803
+        fpfr sim-packet: e5c9f5a5d099b47f
+        fpfr sim-packet-bbr: 7e59a67531722878
+        fpfr sim-packet-reno: 76238aab8d459f0b
+        balanced sim-fluid: 7c740ba53dd1783e
+        balanced sim-packet: 4ce1fbb7c181946f
+        balanced sim-packet-bbr: e052d1c10b5aad49
+        balanced sim-packet-reno: e4dd5a28de7b44de
+        optimal-trees sim-fluid: 6923dd2d2a3ab00a
+        optimal-trees sim-packet: 3a2350cbb8e258dc
+        optimal-trees sim-packet-bbr: 25ee1f3739334d74
+        optimal-trees sim-packet-reno: e678f4f07220d1f9
         bittorrent sim-fluid: ddac304b4ba51c43
         bittorrent sim-packet: dbf4e1e78bd35d15
         bittorrent sim-packet-bbr: de4096442e0381cd

@@ -11,7 +11,7 @@ use mobcast_topology::{Cluster, ClusterIndex, QueueLimit, Topology, WanLink, opt
 
 use super::overlay::Overlays;
 use super::plan::{Order, Plan, PlanInput, PlanTree};
-use super::{Registry, StrategyKind};
+use super::{ASSUMED_CARD_BYTES_PER_S, Registry, StrategyKind};
 use crate::content::announcement::WHOLE_BYTES_MAX;
 use crate::content::object::ObjectKind;
 use crate::content::piece_size::{PieceSizeInput, automatic_piece_size};
@@ -47,9 +47,7 @@ const CLUSTERS_MAX: usize = 16;
 /// Largest piece that trees are considered with, bytes.
 const TREE_PIECE_MAX: u32 = 1 << 20;
 
-/// What a network card carries where nobody has measured, bytes per second: 1 Gbit/s.
-const ASSUMED_NIC: u64 = 125_000_000;
-/// The same for what fits into a frame, 100 Mbit/s: on a fast card a tree of frames takes little longer than the root alone, on a slow
+/// What a network card carries where nobody has measured, bytes per second, for what fits into a frame, 100 Mbit/s: on a fast card a tree of frames takes little longer than the root alone, on a slow
 /// one a third.
 const ASSUMED_NIC_OF_FRAMES: u64 = 12_500_000;
 /// What a link between clusters carries where nobody has measured, bytes per second.
@@ -180,8 +178,9 @@ fn ways(
     let (order, bytes) = (&situation.order, object.bytes.unwrap_or_default());
     let known = known_network(situation);
     let is_known = known.is_some();
-    let network =
-        known.unwrap_or_else(|| assumed_network(situation, if whole { ASSUMED_NIC_OF_FRAMES } else { ASSUMED_NIC }));
+    let network = known.unwrap_or_else(|| {
+        assumed_network(situation, if whole { ASSUMED_NIC_OF_FRAMES } else { ASSUMED_CARD_BYTES_PER_S })
+    });
     let several = order.clusters().len() > 1;
     let mut compared: Vec<Predicted> = Vec::new();
     if whole {

@@ -9,7 +9,9 @@ use mobcast_topology::packing::PackedTree;
 use mobcast_topology::{Cluster, ClusterIndex, Topology};
 
 use super::plan::{Order, Plan, PlanError, PlanInput, PlanTree, Split};
+use super::{ASSUMED_CARD_BYTES_PER_S, WINDOW_FIRST_BYTES};
 use crate::limits::TREES_MAX;
+use crate::time::Duration;
 
 /// Trees of nodes for one tree of clusters, each with other gateways: as many as a cluster has nodes, up to this.
 const TURNS_MAX: usize = 16;
@@ -38,22 +40,54 @@ pub(super) fn plan(input: &PlanInput<'_>, strategy: &'static str, pack: Packing,
         packed.sort_by_key(|tree| Reverse(tree.rate_bytes_per_s));
         packed.truncate(TREES_MAX);
     }
-    let largest = input.order.clusters().iter().map(|cluster| cluster.nodes.len()).max().unwrap_or(1);
-    let turns = largest.min(TURNS_MAX).min(TREES_MAX / packed.len()).max(1);
-    let second_card = part.clusters()[0].wan_nic.is_some();
-    let all = packed.iter().flat_map(|packed| (0..turns).map(move |turn| (packed, turn)));
-    let rated = |(packed, turn): (&PackedTree, usize)| {
-        (packed.rate_bytes_per_s / turns as u64, parents(input.order, &packed.edges, turn, second_card))
-    };
-    let mut trees: Vec<(u64, Vec<Option<usize>>)> = all.map(rated).collect();
+    let mut trees = trees_of_nodes(&packed, &part, input.order);
     if how.shaped {
-        fit_cards(&mut trees, &part, input.order);
+        fit_cards(&mut trees, &part, input.order, None);
     }
-    let tree = |(rate, parents): (u64, Vec<Option<usize>>)| {
+    let tree = |(rate, parents): Tree| {
         let limit = part.payload_factor.of(rate).max(1);
         PlanTree { weight: rate.max(1), rate_bytes_per_s: how.shaped.then_some(limit), parents }
     };
     Ok(Plan { trees: trees.into_iter().map(tree).collect(), split: how.split, peers: Vec::new() })
+}
+
+/// A tree of nodes: its rate, and each position's parent.
+type Tree = (u64, Vec<Option<usize>>);
+
+/// Trees of nodes for the trees of clusters, in as few turns as do. Each turn is one more connection on every link that its tree takes, and
+/// those share the link: a piece takes as many times as long to get across as there are, and it passes several links. So there are no more
+/// than the cards of a cluster need to carry what enters and leaves it, and new connections to fill their links at once.
+fn trees_of_nodes(packed: &[PackedTree], part: &Topology, order: &Order) -> Vec<Tree> {
+    let largest = order.clusters().iter().map(|cluster| cluster.nodes.len()).max().unwrap_or(1);
+    let most = largest.min(TURNS_MAX).min(TREES_MAX / packed.len()).max(1);
+    let second_card = part.clusters()[0].wan_nic.is_some();
+    let in_turns = |least: usize| -> Vec<Tree> {
+        let turns = |packed: &PackedTree| connections_to_fill(packed, part).max(least).min(most);
+        let all = packed.iter().flat_map(|packed| (0..turns(packed)).map(move |turn| (packed, turn)));
+        let rated = all.map(|(packed, turn)| {
+            let rate = packed.rate_bytes_per_s / turns(packed) as u64;
+            (rate, parents(order, &packed.edges, turn, second_card))
+        });
+        rated.collect()
+    };
+    let carried = |trees: &[Tree]| {
+        let mut fitted = trees.to_vec();
+        fit_cards(&mut fitted, part, order, Some(ASSUMED_CARD_BYTES_PER_S));
+        fitted.iter().map(|(rate, _)| rate).sum::<u64>()
+    };
+    let best = carried(&in_turns(most));
+    let doubled = std::iter::successors(Some(1), |turns| Some(turns * 2).filter(|turns| *turns < most));
+    // What rounding takes away is not worth another turn.
+    doubled.map(in_turns).find(|trees| carried(trees) >= best - best / 100).unwrap_or_else(|| in_turns(most))
+}
+
+/// How many new connections carry what a tree carries from their first round trip on.
+fn connections_to_fill(packed: &PackedTree, part: &Topology) -> usize {
+    let one_way =
+        |&(from, to): &(ClusterIndex, ClusterIndex)| part.wan(from, to).map_or(0, |link| link.one_way_delay_ns);
+    let round_trip = Duration(2 * packed.edges.iter().map(one_way).max().unwrap_or_default());
+    let in_flight = u128::from(packed.rate_bytes_per_s) * u128::from(round_trip.0) / 1_000_000_000;
+    usize::try_from(in_flight.div_ceil(u128::from(WINDOW_FIRST_BYTES))).unwrap_or(usize::MAX)
 }
 
 /// Cards of a node: out and in, inside its cluster, and the same of a second card.
@@ -61,8 +95,8 @@ const CARDS: usize = 4;
 
 /// Lowers rates where all trees together would make a node's card send or receive more than it can (theory.md 2.2): each tree gets of the
 /// scarcest card on its way the part that it has of its load. What planners of clusters count is what all cards of a cluster
-/// carry together.
-fn fit_cards(trees: &mut [(u64, Vec<Option<usize>>)], part: &Topology, order: &Order) {
+/// carry together. A card without a limit is taken for one that carries `assumed`, if that is given.
+fn fit_cards(trees: &mut [Tree], part: &Topology, order: &Order, assumed: Option<u64>) {
     let cluster_of: Vec<&Cluster> = order
         .ranges()
         .iter()
@@ -76,7 +110,7 @@ fn fit_cards(trees: &mut [(u64, Vec<Option<usize>>)], part: &Topology, order: &O
     }
     for (rate, parents) in trees {
         let used = edges(parents).flat_map(|(from, to)| cards(&cluster_of, from, to));
-        let limits = used.filter_map(|(card, limit)| Some((load[card], u128::from(limit?))));
+        let limits = used.filter_map(|(card, limit)| Some((load[card], u128::from(limit.or(assumed)?))));
         let fitted = limits.filter(|(load, limit)| load > limit).map(|(load, limit)| u128::from(*rate) * limit / load);
         *rate = fitted.min().map_or(*rate, |least| least as u64);
     }
@@ -164,7 +198,7 @@ fn parents(
 
 #[cfg(test)]
 pub(super) mod tests {
-    use mobcast_topology::{PayloadFactor, WanLink};
+    use mobcast_topology::{PayloadFactor, WanLink, packing};
 
     use super::*;
     use crate::strategy::plan::Planner;
@@ -239,6 +273,53 @@ pub(super) mod tests {
         let by_turn = [0, 1].map(|turn| parents(&order, &edges, turn, false));
         assert_eq!(by_turn[0], [None, Some(0), Some(1), Some(1), Some(3)]);
         assert_eq!(by_turn[1], [None, Some(2), Some(0), Some(4), Some(2)]);
+    }
+
+    /// How many trees of nodes M2's trees become, with sixteen nodes in each cluster.
+    fn trees_in_m2(one_way_delay_ns: u64, change: impl Fn(&mut Cluster)) -> usize {
+        let mut topology = m2();
+        let links: Vec<_> = topology.wan_links().collect();
+        for (from, to, link) in links {
+            topology.link(from, to, WanLink { one_way_delay_ns, ..link }).unwrap();
+        }
+        topology.indices().for_each(|index| change(topology.cluster_mut(index).unwrap()));
+        let planner = crate::strategy::find("optimal-trees").and_then(|kind| kind.planner).unwrap();
+        let plan = planned(planner, Some(&topology), &[16; 4]).unwrap();
+        check_plan(&plan, &[16; 4]);
+        plan.trees.len()
+    }
+
+    #[test]
+    fn there_are_as_few_turns_as_do() {
+        let of_clusters = packing::arborescences(&m2(), ClusterIndex(0)).len();
+        assert_eq!(trees_in_m2(0, |_| ()), of_clusters, "one node's card carries what goes to and from a cluster");
+        // 10 MB/s leave A and enter the others, and each of them passes half of it on, at most.
+        let slow = |cluster: &mut Cluster| {
+            let card = mobcast_topology::WanNic { out_bytes_per_s: Some(1_250_000), in_bytes_per_s: Some(1_250_000) };
+            cluster.wan_nic = Some(card);
+        };
+        assert!((8..=16).contains(&(trees_in_m2(0, slow) / of_clusters)), "{}", trees_in_m2(0, slow));
+        // 29 kB at a time carry 1.45 MB/s at 20 ms, and 290 kB/s at 100 ms.
+        let (near, far) = (trees_in_m2(10_000_000, |_| ()), trees_in_m2(50_000_000, |_| ()));
+        assert!((2 * of_clusters..=4 * of_clusters).contains(&near), "{near}");
+        assert!((10 * of_clusters..=16 * of_clusters).contains(&far), "{far}");
+    }
+
+    #[test]
+    fn where_nobody_has_measured_cards_a_fast_link_is_not_left_to_one() {
+        let mut topology = m2();
+        let links: Vec<_> = topology.wan_links().collect();
+        for (from, to, link) in links {
+            let fast =
+                WanLink { rate_bytes_per_s: link.rate_bytes_per_s.map(|rate| 100 * rate), one_way_delay_ns: 0, ..link };
+            topology.link(from, to, fast).unwrap();
+        }
+        let planner = crate::strategy::find("optimal-trees").and_then(|kind| kind.planner).unwrap();
+        let plan = planned(planner, Some(&topology), &[16; 4]).unwrap();
+        let of_clusters = packing::arborescences(&topology, ClusterIndex(0)).len();
+        assert!(plan.trees.len() >= 4 * of_clusters, "{} trees for 1 GB/s", plan.trees.len());
+        let total: u64 = plan.trees.iter().map(|tree| tree.weight).sum();
+        assert!((990_000_000..=1_000_000_000).contains(&total), "what is not known limits no rate: {total}");
     }
 
     #[test]

@@ -211,17 +211,17 @@ impl Trees {
             let cursor = &mut self.cursors[lottery.tree_of(piece)];
             *cursor = piece.0.min(*cursor);
         }
-        let mut asked: BTreeMap<LinkId, usize> = BTreeMap::new();
-        for part in swarm.open().flat_map(|(_, open)| &open.parts) {
-            *asked.entry(part.peer).or_insert(0) += 1;
+        let mut asked = vec![0; plan.trees.len()];
+        for (piece, open) in swarm.open() {
+            asked[lottery.tree_of(piece)] += open.parts.len();
         }
-        let has_room = |swarm: &Swarm, asked: &BTreeMap<LinkId, usize>, parent: LinkId| {
-            let few = asked.get(&parent).is_none_or(|&requests| requests < AHEAD);
-            swarm.has_room(parent) || (few && swarm.has_open_room())
+        let has_room = |swarm: &Swarm, asked: &[usize], tree: usize, parent: LinkId| {
+            swarm.has_room(parent) || (asked[tree] < AHEAD && swarm.has_open_room())
         };
-        let free = |parent: &LinkId| !self.mute.contains_key(parent) && has_room(swarm, &asked, *parent);
-        let requests: Vec<(usize, LinkId)> =
-            self.order.iter().filter_map(|&tree| Some((tree, parents[tree].filter(free)?))).collect();
+        let free =
+            |tree: usize, parent: &LinkId| !self.mute.contains_key(parent) && has_room(swarm, &asked, tree, *parent);
+        let of_parent = |&tree: &usize| Some((tree, parents[tree].filter(|parent| free(tree, parent))?));
+        let requests: Vec<(usize, LinkId)> = self.order.iter().filter_map(of_parent).collect();
         // Trees that share a parent are asked for in turn, by the number of their next piece; parts one after the other.
         let in_parts = lottery.split == Split::Blocks;
         let mut next: BTreeSet<(u32, usize)> = BTreeSet::new();
@@ -236,12 +236,12 @@ impl Trees {
         }
         while let Some((key, tree)) = next.pop_first() {
             let parent = parent_of[&tree];
-            if !has_room(swarm, &asked, parent) {
+            if !has_room(swarm, &asked, tree, parent) {
                 continue;
             }
             let piece = PieceIndex(self.cursors[tree]);
             if swarm.is_missing(piece) && swarm.request(parent, piece) {
-                *asked.entry(parent).or_insert(0) += 1;
+                asked[tree] += 1;
             }
             let following = lottery.next(tree, piece.0 + 1, known, |piece| swarm.is_missing(piece));
             self.cursors[tree] = following.unwrap_or(known);

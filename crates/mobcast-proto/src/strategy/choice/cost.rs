@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use mobcast_topology::{ClusterIndex, Topology, WanLink, optimum};
 
 use crate::limits::{COORDINATOR_CHILDREN_MAX, TREE_CHILDREN_MAX};
+use crate::strategy::WINDOW_FIRST_BYTES;
 use crate::strategy::mob::is_worth_waiting;
 use crate::strategy::plan::{Order, Plan, PlanTree};
 use crate::time::Duration;
@@ -12,9 +13,8 @@ use crate::time::Duration;
 /// Bytes that are sent and answered beside each piece: headers, the request, the announcement.
 const PIECE_OVERHEAD_BYTES: f64 = 100.0;
 
-/// What a new TCP connection sends in its first round trip, bytes, and twice as much in each that follows, until something else limits
-/// it: ten segments (RFC 6928), paced over half of it.
-const WINDOW_FIRST: f64 = 2.0 * 14_480.0;
+/// What a new TCP connection sends in its first round trip, bytes, and twice as much in each that follows, until something else limits it.
+const WINDOW_FIRST: f64 = WINDOW_FIRST_BYTES as f64;
 
 /// Seconds that `mob` takes before its rate is reached, in one cluster and between several: what nobody has asked for is left for a tenth
 /// of a second to those whose part it is…
@@ -41,19 +41,26 @@ pub struct Costs {
     pub piece: Duration,
     /// From a piece's last byte at one node until its first leaves for the next one.
     pub hop: Duration,
+    /// The same of an object in one frame, which is passed on before it is stored.
+    pub frame_hop: Duration,
 }
 
 impl Costs {
     /// What a machine is taken for that was not measured: estimates.
-    pub const USUAL: Costs =
-        Costs { bytes_per_s: 600e6, piece: Duration::from_micros(60), hop: Duration::from_micros(200) };
-    /// The simulator's machines, which cost nothing.
-    pub const NONE: Costs = Costs { bytes_per_s: f64::INFINITY, piece: Duration::ZERO, hop: Duration::ZERO };
+    pub const USUAL: Costs = Costs {
+        bytes_per_s: 600e6,
+        piece: Duration::from_micros(60),
+        hop: Duration::from_micros(200),
+        frame_hop: Duration::from_micros(200),
+    };
+    /// Machines that cost nothing.
+    pub const NONE: Costs =
+        Costs { bytes_per_s: f64::INFINITY, piece: Duration::ZERO, hop: Duration::ZERO, frame_hop: Duration::ZERO };
 
-    /// Bytes per second, and seconds for a piece and a hop.
+    /// Bytes per second, and seconds for a piece and a hop, in one frame or not.
     pub fn new(bytes_per_s: f64, piece_s: f64, hop_s: f64) -> Costs {
         let time = |seconds: f64| Duration((seconds * 1e9) as u64);
-        Costs { bytes_per_s, piece: time(piece_s), hop: time(hop_s) }
+        Costs { bytes_per_s, piece: time(piece_s), hop: time(hop_s), frame_hop: time(hop_s) }
     }
 
     /// Seconds that an object takes by `mob`, in pieces of so many bytes.
@@ -78,57 +85,73 @@ impl Costs {
     /// same time: connections share a card evenly, by the kernel's queues.
     pub(super) fn of_frame(&self, bytes: u64, tree: &PlanTree, order: &Order, network: &Topology) -> f64 {
         let places = Places::new(order, network);
-        self.until_the_last_has(bytes as f64, false, tree, &places.used(tree), &places)
+        let used = places.used(tree);
+        self.until_the_last_has(bytes as f64, false, tree, |resource| used[&resource], &places).seconds
     }
 
-    /// Seconds that an object takes down the trees of a plan: the first piece is passed on from node to node, over capacities that a
-    /// node's children share, and the others follow at the rate of the resource that has most to carry.
+    /// Seconds that an object takes down the trees of a plan: it passes the resource that has most to carry at that one's rate, and the last
+    /// piece is passed on from node to node beside that. Children of a node share its card. Where several nodes send over one link, a piece
+    /// shares it with those of other trees, as much as it is busy; one node sends one piece after another.
     pub(super) fn of_trees(&self, bytes: u64, piece_size: u32, plan: &Plan, order: &Order, network: &Topology) -> f64 {
         let piece = (bytes as f64).min(f64::from(piece_size));
         let weights: f64 = plan.trees.iter().map(|tree| tree.weight as f64).sum();
         let places = Places::new(order, network);
         let mut load: BTreeMap<Resource, f64> = BTreeMap::new();
         let mut far: BTreeMap<(usize, usize), f64> = BTreeMap::new();
-        let mut fill = 0.0_f64;
-        for tree in &plan.trees {
-            let (used, part) = (places.used(tree), tree.weight as f64 / weights);
+        let parts: Vec<_> =
+            plan.trees.iter().map(|tree| (tree, places.used(tree), tree.weight as f64 / weights)).collect();
+        for (tree, used, part) in &parts {
             used.iter().for_each(|(&r, &edges)| *load.entry(r).or_default() += edges * part);
             places.far_edges(tree).for_each(|edge| *far.entry(edge).or_default() += part);
-            fill = fill.max(self.until_the_last_has(piece, true, tree, &used, &places));
         }
         let slowest = load.iter().map(|(&resource, edges)| edges / self.rate(resource, piece, &places));
         let slowest = slowest.fold(0.0, f64::max);
-        let after_first = bytes as f64 - piece;
+        // With fewer pieces than trees some trees have none.
+        let meeting = (bytes as f64 / piece / parts.len() as f64).min(1.0);
+        let way = parts.iter().map(|(tree, used, part)| {
+            let edges = |resource: Resource| {
+                let (own, all) = (used[&resource], load[&resource] / part);
+                let busy = load[&resource] / self.rate(resource, piece, &places) / slowest;
+                if resource.has_many_senders() { own + (all - own) * meeting * busy } else { own }
+            };
+            let way = self.until_the_last_has(piece, true, tree, edges, &places);
+            way.seconds - way.longest_hop
+        });
         // Windows have opened for the first piece, and open further for the others.
         let opening = far.iter().map(|(&(from, to), part)| {
             let opened = |bytes: f64| opening(bytes, part / slowest, 2.0 * places.delay(from, to));
             opened(bytes as f64 * part) - opened(piece.min(bytes as f64 * part))
         });
-        fill + after_first * slowest + opening.fold(0.0, f64::max)
+        way.fold(0.0, f64::max) + bytes as f64 * slowest + opening.fold(0.0, f64::max)
     }
 
-    /// Seconds until the last node has a piece that goes down a tree, where each node has to ask for it, or gets it unasked. It asks as
-    /// soon as it has heard of the broadcast, also if the piece is not there yet.
+    /// How long the last node waits for a piece that goes down a tree, where each node has to ask for it, or gets it unasked; `edges` of that
+    /// piece go over a resource at a time. A node asks as soon as it has heard of the broadcast, also if the piece is not there yet.
     fn until_the_last_has(
         &self,
         piece: f64,
         is_asked_for: bool,
         tree: &PlanTree,
-        used: &BTreeMap<Resource, f64>,
+        edges: impl Fn(Resource) -> f64,
         places: &Places<'_>,
-    ) -> f64 {
-        let mut at = vec![0.0_f64; tree.parents.len()];
+    ) -> Way {
+        let mut ways = vec![Way::default(); tree.parents.len()];
         for position in from_the_root(tree) {
             let Some(parent) = tree.parents[position] else { continue };
             let slowest = places.of_edge(parent, position).into_iter().flatten();
-            let seconds = slowest.map(|resource| used[&resource] * piece / self.rate(resource, piece, places));
+            let seconds = slowest.map(|resource| edges(resource) * piece / self.rate(resource, piece, places));
             let (delay, seconds) = (places.delay(parent, position), seconds.fold(0.0, f64::max));
             let far = if places.same_cluster(parent, position) { 0.0 } else { 2.0 * delay };
             let asked_at = if is_asked_for { places.delay(0, position) + delay } else { 0.0 };
             let opening = opening(piece, piece / seconds, far);
-            at[position] = at[parent].max(asked_at) + delay + opening + self.hop.as_secs_f64() + seconds;
+            let hop = if is_asked_for { self.hop } else { self.frame_hop };
+            let Way { seconds: at, longest_hop } = ways[parent];
+            ways[position] = Way {
+                seconds: at.max(asked_at) + delay + opening + hop.as_secs_f64() + seconds,
+                longest_hop: longest_hop.max(seconds),
+            };
         }
-        at.into_iter().fold(0.0, f64::max)
+        ways.into_iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds)).unwrap_or_default()
     }
 
     /// Payload per second that a resource carries in pieces of this size.
@@ -141,6 +164,14 @@ impl Costs {
     fn own_rate(&self, piece: f64) -> f64 {
         1.0 / (1.0 / self.bytes_per_s + self.piece.as_secs_f64() / piece)
     }
+}
+
+/// A piece's way from the root to a node.
+#[derive(Clone, Copy, Default)]
+struct Way {
+    seconds: f64,
+    /// What it took over the slowest of its edges, beside delays.
+    longest_hop: f64,
 }
 
 /// How many seconds longer than at its rate a new connection takes for some bytes, because its window opens slowly.
@@ -192,6 +223,13 @@ enum Resource {
     AccessOut(u32),
     AccessIn(u32),
     Fabric(u32),
+}
+
+impl Resource {
+    /// Whether it is not one node's.
+    fn has_many_senders(self) -> bool {
+        matches!(self, Resource::Link(..) | Resource::AccessOut(_) | Resource::AccessIn(_) | Resource::Fabric(_))
+    }
 }
 
 /// Where each position of an order stands in a network.

@@ -96,6 +96,17 @@ fn two_trees_take_turns() {
     assert_eq!(requests(&mut swarm), [(1, 0), (2, 1), (1, 2), (2, 3)]);
 }
 
+/// A parent far down in one tree gets its pieces later than those of another in which it is near the root.
+#[test]
+fn what_one_tree_waits_for_holds_up_no_other() {
+    let same_parent = [(1, 1, Some(1)), (1, 9, Some(1)), (1, 9, Some(1))];
+    let (mut swarm, _) = swarm(Some(place(Split::RoundRobin, &same_parent)), 90);
+    let asked = requests(&mut swarm);
+    for tree in 0..3 {
+        assert_eq!(asked.iter().filter(|(_, piece)| piece % 3 == tree).count(), AHEAD, "of tree {tree}: {asked:?}");
+    }
+}
+
 #[test]
 fn parts_come_in_the_order_of_a_ring() {
     // The second half is this node's own and comes from the root, the first half around the ring.
