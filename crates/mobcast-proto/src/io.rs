@@ -16,7 +16,7 @@ use crate::units::{
 };
 use crate::wire::frame::{Frame, Refusal};
 
-/// Room for so many outputs is kept where they wait for the driver; what a crowd of them took is given back.
+/// Room for so many outputs is kept where they wait for the driver; what a crowd of them took is given back when few wait again.
 pub(crate) const OUTPUTS_KEPT: usize = 16;
 
 /// Names a request to the driver's signature service; comes back with the answer.

@@ -165,7 +165,7 @@ pub struct Node {
     /// Members that broke the protocol: no link to them is made or taken again.
     banned: BTreeSet<NodeId>,
     next_sequence: u32,
-    pending: SortedMap<Token, Pending>,
+    pending: BTreeMap<Token, Box<Pending>>,
     next_token: u64,
     tick_at: Time,
     outputs: VecDeque<Output>,
@@ -217,7 +217,7 @@ impl Node {
             held_releases: Held::default(),
             banned: BTreeSet::new(),
             next_sequence: 0,
-            pending: SortedMap::default(),
+            pending: BTreeMap::new(),
             next_token: 0,
             tick_at: now + TICK,
             outputs: VecDeque::new(),
@@ -473,7 +473,7 @@ impl Node {
     pub fn handle_signed(&mut self, now: Time, token: Token, signature: Signature) {
         self.set_now(now);
         if let Some(pending) = self.pending.remove(&token) {
-            self.signed(pending, signature);
+            self.signed(*pending, signature);
         }
     }
 
@@ -481,7 +481,7 @@ impl Node {
     pub fn handle_verified(&mut self, now: Time, token: Token, valid: bool) {
         self.set_now(now);
         if let Some(pending) = self.pending.remove(&token) {
-            self.verified(pending, valid);
+            self.verified(*pending, valid);
         }
     }
 

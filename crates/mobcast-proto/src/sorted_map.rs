@@ -1,6 +1,6 @@
 //! A map for the few keys that every input looks up or walks through: the links of a node, its broadcasts. Two arrays in
-//! ascending order of the keys: a search touches keys alone, and a walk is one over memory. An insertion moves all that is
-//! behind it, so it is for keys that come rarely, or in ascending order as those of links do.
+//! ascending order of the keys: a search touches keys alone, and a walk is one over memory. An insertion or a removal moves all
+//! that is behind it, so it is for keys that come and go rarely, or come in ascending order as those of links do.
 
 use std::ops::Index;
 
@@ -149,6 +149,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn room_grows_by_a_quarter_and_is_given_back() {
+        let mut map = SortedMap::default();
+        (0..100).for_each(|key| drop(map.insert(key, key)));
+        assert!(map.values.capacity() <= 125 && map.keys.capacity() <= 125, "{}", map.values.capacity());
+        (0..95).for_each(|key| drop(map.remove(&key)));
+        assert!(map.values.capacity() <= 20 && map.keys.capacity() <= 20, "{}", map.values.capacity());
+        assert!(map.keys().eq(95..100));
+    }
 
     proptest! {
         #[test]

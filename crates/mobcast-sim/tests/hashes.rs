@@ -78,10 +78,10 @@ fn a_seed_is_the_same_run_in_every_build() {
         magpie sim-packet: 5c20f79ab6714a34
         magpie sim-packet-bbr: fe89b807f59af2f1
         magpie sim-packet-reno: 3bc1f279723f44fb
-        fpfr sim-fluid: 622e2de446fc2803
-        fpfr sim-packet: e5c9f5a5d099b47f
-        fpfr sim-packet-bbr: 7e59a67531722878
-        fpfr sim-packet-reno: 76238aab8d459f0b
+        fpfr sim-fluid: cc47903b82a35ca8
+        fpfr sim-packet: 4a9a0bdb35f2c0f0
+        fpfr sim-packet-bbr: 0d9bc81881bbd531
+        fpfr sim-packet-reno: ed8b0da0cf8850e0
         balanced sim-fluid: 7c740ba53dd1783e
         balanced sim-packet: 4ce1fbb7c181946f
         balanced sim-packet-bbr: e052d1c10b5aad49

@@ -250,6 +250,11 @@ impl Swarm {
         !self.paused && self.open_bytes + u64::from(self.piece_size) <= self.open_limit
     }
 
+    /// Pieces that may be open at a time.
+    pub fn open_max(&self) -> usize {
+        (self.open_limit / u64::from(self.piece_size)) as usize
+    }
+
     /// Requests to a peer that are not served in full.
     pub fn requests_at(&self, link: LinkId) -> usize {
         self.open.values().flat_map(|open| &open.parts).filter(|part| part.peer == link).count()

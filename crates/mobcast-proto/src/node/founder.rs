@@ -143,7 +143,7 @@ mod tests {
     }
 
     fn claimed(node: &Node) -> Option<Succession> {
-        node.pending.values().find_map(|pending| match pending {
+        node.pending.values().find_map(|pending| match &**pending {
             Pending::SignSuccession(succession) => Some(succession.clone()),
             _ => None,
         })

@@ -14,7 +14,7 @@ impl Node {
     pub(super) fn ask(&mut self, pending: Pending) -> Token {
         let token = Token(self.next_token);
         self.next_token += 1;
-        self.pending.insert(token, pending);
+        self.pending.insert(token, Box::new(pending));
         token
     }
 

@@ -36,7 +36,7 @@ const SEGMENT_BYTES: u32 = 128 << 10;
 /// What a node's network card is taken for where nobody has measured, bytes per second: 1 Gbit/s.
 const ASSUMED_CARD_BYTES_PER_S: u64 = 125_000_000;
 /// What a new TCP connection sends in its first round trip, bytes: ten segments (RFC 6928), paced over half of it, and as many again.
-const WINDOW_FIRST_BYTES: u32 = 2 * 14_480;
+const FIRST_FLIGHT_BYTES: u32 = 2 * 14_480;
 
 /// What a strategy is told.
 #[derive(Clone, Debug)]

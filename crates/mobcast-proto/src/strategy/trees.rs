@@ -27,9 +27,13 @@ use silence::Silence;
 const HELP_AFTER: Duration = Duration::from_secs(1);
 /// Whoever was asked in vain is asked again after this.
 const MUTE_FOR: Duration = Duration::from_secs(10);
-/// So many pieces are asked of a parent in advance whatever its window: a node that is scheduled late does not leave its parent
-/// with nothing to send.
+/// So many pieces of each tree are asked for in advance whatever the parent's window: a node that is scheduled late does not leave its
+/// parent with nothing to send.
 const AHEAD: usize = 8;
+/// So many of one parent, of all its trees together, beyond its window, and no more than this part of the pieces that may be open: should it
+/// fall silent, the others are asked on.
+const AHEAD_OF_PARENT: usize = 256;
+const PART_OF_PARENT: usize = 4;
 /// Batches of the manifest that begin before this hash come down all trees, so that each begins as soon as it can. Later ones come
 /// down one: a node would be sent them by each of its parents, most of them in other clusters.
 const HASHES_EVERYWHERE: u32 = 256;
@@ -211,15 +215,9 @@ impl Trees {
             let cursor = &mut self.cursors[lottery.tree_of(piece)];
             *cursor = piece.0.min(*cursor);
         }
-        let mut asked = vec![0; plan.trees.len()];
-        for (piece, open) in swarm.open() {
-            asked[lottery.tree_of(piece)] += open.parts.len();
-        }
-        let has_room = |swarm: &Swarm, asked: &[usize], tree: usize, parent: LinkId| {
-            swarm.has_room(parent) || (asked[tree] < AHEAD && swarm.has_open_room())
-        };
+        let mut asked = Asked::new(swarm, &lottery);
         let free =
-            |tree: usize, parent: &LinkId| !self.mute.contains_key(parent) && has_room(swarm, &asked, tree, *parent);
+            |tree: usize, parent: &LinkId| !self.mute.contains_key(parent) && asked.has_room(swarm, tree, *parent);
         let of_parent = |&tree: &usize| Some((tree, parents[tree].filter(|parent| free(tree, parent))?));
         let requests: Vec<(usize, LinkId)> = self.order.iter().filter_map(of_parent).collect();
         // Trees that share a parent are asked for in turn, by the number of their next piece; parts one after the other.
@@ -236,12 +234,12 @@ impl Trees {
         }
         while let Some((key, tree)) = next.pop_first() {
             let parent = parent_of[&tree];
-            if !has_room(swarm, &asked, tree, parent) {
+            if !asked.has_room(swarm, tree, parent) {
                 continue;
             }
             let piece = PieceIndex(self.cursors[tree]);
             if swarm.is_missing(piece) && swarm.request(parent, piece) {
-                asked[tree] += 1;
+                asked.count(tree, parent);
             }
             let following = lottery.next(tree, piece.0 + 1, known, |piece| swarm.is_missing(piece));
             self.cursors[tree] = following.unwrap_or(known);
@@ -256,7 +254,8 @@ impl Trees {
         if self.mute.contains_key(&peer) {
             return;
         }
-        while swarm.has_room(peer) {
+        // Also where all that may be open is asked of those who are silent.
+        while swarm.window_has_room(peer) {
             let Some(piece) = self.next_from(swarm, peer) else { return };
             if let Some(open) = swarm.open_piece(piece) {
                 let asked: Vec<LinkId> = open.parts.iter().map(|part| part.peer).collect();
@@ -295,7 +294,8 @@ impl Trees {
                 None => {
                     let parent = tree.filter(|_| !turned).and_then(|tree| links.get(&tree.parent?).copied());
                     let lost = parent.is_none_or(|parent| parent == peer || self.is_silent(swarm, parent));
-                    lost && swarm.open_piece(piece).is_none_or(|open| !open.is_complete())
+                    let open = swarm.open_piece(piece);
+                    lost && open.map_or_else(|| swarm.has_open_room(), |open| !open.is_complete())
                 }
             }
         };
@@ -364,6 +364,37 @@ impl Trees {
         if !std::mem::replace(&mut self.in_need, true) {
             help::ask_all(swarm);
         }
+    }
+}
+
+/// What a node has asked its parents for and not received in full, in requests.
+struct Asked {
+    of_tree: Vec<usize>,
+    of_parent: BTreeMap<LinkId, usize>,
+    /// The most that is asked of a parent beyond its window.
+    most: usize,
+}
+
+impl Asked {
+    fn new(swarm: &Swarm, lottery: &Lottery) -> Asked {
+        let most = AHEAD_OF_PARENT.min(swarm.open_max() / PART_OF_PARENT).max(AHEAD);
+        let mut asked = Asked { of_tree: vec![0; lottery.sums.len()], of_parent: BTreeMap::new(), most };
+        for (piece, open) in swarm.open() {
+            let tree = lottery.tree_of(piece);
+            open.parts.iter().for_each(|part| asked.count(tree, part.peer));
+        }
+        asked
+    }
+
+    fn count(&mut self, tree: usize, parent: LinkId) {
+        self.of_tree[tree] += 1;
+        *self.of_parent.entry(parent).or_insert(0) += 1;
+    }
+
+    /// Whether a parent may be asked for another piece of a tree.
+    fn has_room(&self, swarm: &Swarm, tree: usize, parent: LinkId) -> bool {
+        let few = self.of_tree[tree] < AHEAD && self.of_parent.get(&parent).is_none_or(|&asked| asked < self.most);
+        swarm.has_room(parent) || (few && swarm.has_open_room())
     }
 }
 

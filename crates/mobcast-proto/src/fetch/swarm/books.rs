@@ -14,7 +14,9 @@ impl Swarm {
     }
 
     pub(crate) fn take_outputs(&mut self) -> std::vec::Drain<'_, Output> {
-        self.outputs.shrink_to(self.outputs.len().max(OUTPUTS_KEPT));
+        if self.outputs.len() <= OUTPUTS_KEPT {
+            self.outputs.shrink_to(OUTPUTS_KEPT);
+        }
         self.outputs.drain(..)
     }
 

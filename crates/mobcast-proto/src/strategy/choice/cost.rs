@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mobcast_topology::{ClusterIndex, Topology, WanLink, optimum};
 
 use crate::limits::{COORDINATOR_CHILDREN_MAX, TREE_CHILDREN_MAX};
-use crate::strategy::WINDOW_FIRST_BYTES;
+use crate::strategy::FIRST_FLIGHT_BYTES;
 use crate::strategy::mob::is_worth_waiting;
 use crate::strategy::plan::{Order, Plan, PlanTree};
 use crate::time::Duration;
@@ -14,7 +14,7 @@ use crate::time::Duration;
 const PIECE_OVERHEAD_BYTES: f64 = 100.0;
 
 /// What a new TCP connection sends in its first round trip, bytes, and twice as much in each that follows, until something else limits it.
-const WINDOW_FIRST: f64 = WINDOW_FIRST_BYTES as f64;
+const FIRST_FLIGHT: f64 = FIRST_FLIGHT_BYTES as f64;
 
 /// Seconds that `mob` takes before its rate is reached, in one cluster and between several: what nobody has asked for is left for a tenth
 /// of a second to those whose part it is…
@@ -41,7 +41,7 @@ pub struct Costs {
     pub piece: Duration,
     /// From a piece's last byte at one node until its first leaves for the next one.
     pub hop: Duration,
-    /// The same of an object in one frame, which is passed on before it is stored.
+    /// The same of an object in one frame, which is passed on before it is stored. Where nobody has measured it apart, what a piece's takes.
     pub frame_hop: Duration,
 }
 
@@ -86,72 +86,74 @@ impl Costs {
     pub(super) fn of_frame(&self, bytes: u64, tree: &PlanTree, order: &Order, network: &Topology) -> f64 {
         let places = Places::new(order, network);
         let used = places.used(tree);
-        self.until_the_last_has(bytes as f64, false, tree, |resource| used[&resource], &places).seconds
+        let piece = Piece { bytes: bytes as f64, is_asked_for: false, behind_s: 0.0 };
+        self.until_the_last_has(piece, tree, |resource| used[&resource], &places)
     }
 
     /// Seconds that an object takes down the trees of a plan: it passes the resource that has most to carry at that one's rate, and the last
     /// piece is passed on from node to node beside that. Children of a node share its card. Where several nodes send over one link, a piece
     /// shares it with those of other trees, as much as it is busy; one node sends one piece after another.
     pub(super) fn of_trees(&self, bytes: u64, piece_size: u32, plan: &Plan, order: &Order, network: &Topology) -> f64 {
-        let piece = (bytes as f64).min(f64::from(piece_size));
+        let (bytes, places) = (bytes as f64, Places::new(order, network));
+        let piece = bytes.min(f64::from(piece_size));
         let weights: f64 = plan.trees.iter().map(|tree| tree.weight as f64).sum();
-        let places = Places::new(order, network);
-        let mut load: BTreeMap<Resource, f64> = BTreeMap::new();
-        let mut far: BTreeMap<(usize, usize), f64> = BTreeMap::new();
-        let parts: Vec<_> =
+        let trees: Vec<_> =
             plan.trees.iter().map(|tree| (tree, places.used(tree), tree.weight as f64 / weights)).collect();
-        for (tree, used, part) in &parts {
-            used.iter().for_each(|(&r, &edges)| *load.entry(r).or_default() += edges * part);
+        let mut loads: BTreeMap<Resource, Load> = BTreeMap::new();
+        let mut far: BTreeMap<(usize, usize), f64> = BTreeMap::new();
+        for (tree, used, part) in &trees {
+            used.iter().for_each(|(&resource, &edges)| loads.entry(resource).or_default().add(edges, *part));
+            places.senders(tree).for_each(|(resource, from)| loads.entry(resource).or_default().add_sender(from));
             places.far_edges(tree).for_each(|edge| *far.entry(edge).or_default() += part);
         }
-        let slowest = load.iter().map(|(&resource, edges)| edges / self.rate(resource, piece, &places));
-        let slowest = slowest.fold(0.0, f64::max);
-        // With fewer pieces than trees some trees have none.
-        let meeting = (bytes as f64 / piece / parts.len() as f64).min(1.0);
-        let way = parts.iter().map(|(tree, used, part)| {
-            let edges = |resource: Resource| {
-                let (own, all) = (used[&resource], load[&resource] / part);
-                let busy = load[&resource] / self.rate(resource, piece, &places) / slowest;
-                if resource.has_many_senders() { own + (all - own) * meeting * busy } else { own }
-            };
-            let way = self.until_the_last_has(piece, true, tree, edges, &places);
-            way.seconds - way.longest_hop
+        let seconds_per_byte = |resource, load: &Load| load.of_a_piece / self.rate(resource, piece, &places);
+        let slowest = loads.iter().map(|(&resource, load)| seconds_per_byte(resource, load)).fold(0.0, f64::max);
+        for (&resource, load) in &mut loads {
+            load.busy = if slowest > 0.0 { seconds_per_byte(resource, load) / slowest } else { 0.0 };
+        }
+        // With fewer pieces than trees some trees have none; and where there are more, those that carry less than a piece.
+        let meeting = (bytes / piece / trees.len() as f64).min(1.0);
+        let heaviest = trees.iter().map(|(.., part)| *part).fold(0.0, f64::max);
+        let that_carry = trees.iter().filter(|(.., part)| *part >= heaviest.min(piece / bytes));
+        let last = that_carry.map(|(tree, used, part)| {
+            let edges = |resource: Resource| loads[&resource].edges(used[&resource], *part, meeting);
+            let piece = Piece { bytes: piece, is_asked_for: true, behind_s: bytes * slowest };
+            self.until_the_last_has(piece, tree, edges, &places)
         });
         // Windows have opened for the first piece, and open further for the others.
         let opening = far.iter().map(|(&(from, to), part)| {
             let opened = |bytes: f64| opening(bytes, part / slowest, 2.0 * places.delay(from, to));
-            opened(bytes as f64 * part) - opened(piece.min(bytes as f64 * part))
+            opened(bytes * part) - opened(piece.min(bytes * part))
         });
-        way.fold(0.0, f64::max) + bytes as f64 * slowest + opening.fold(0.0, f64::max)
+        last.fold(0.0, f64::max) + opening.fold(0.0, f64::max)
     }
 
-    /// How long the last node waits for a piece that goes down a tree, where each node has to ask for it, or gets it unasked; `edges` of that
-    /// piece go over a resource at a time. A node asks as soon as it has heard of the broadcast, also if the piece is not there yet.
+    /// Seconds until the last node has a piece that goes down a tree, and what comes behind it the same way; `edges` of the piece go over a
+    /// resource at a time. A node asks for it as soon as it has heard of the broadcast, also if it is not there yet.
     fn until_the_last_has(
         &self,
-        piece: f64,
-        is_asked_for: bool,
+        piece: Piece,
         tree: &PlanTree,
         edges: impl Fn(Resource) -> f64,
         places: &Places<'_>,
-    ) -> Way {
-        let mut ways = vec![Way::default(); tree.parents.len()];
+    ) -> f64 {
+        let Piece { bytes, is_asked_for, behind_s } = piece;
+        let hop_s = if is_asked_for { self.hop } else { self.frame_hop }.as_secs_f64();
+        // When each node has the piece, and what it took over the slowest edge on its way.
+        let mut at = vec![(0.0_f64, 0.0_f64); tree.parents.len()];
         for position in from_the_root(tree) {
             let Some(parent) = tree.parents[position] else { continue };
             let slowest = places.of_edge(parent, position).into_iter().flatten();
-            let seconds = slowest.map(|resource| edges(resource) * piece / self.rate(resource, piece, places));
+            let seconds = slowest.map(|resource| edges(resource) * bytes / self.rate(resource, bytes, places));
             let (delay, seconds) = (places.delay(parent, position), seconds.fold(0.0, f64::max));
             let far = if places.same_cluster(parent, position) { 0.0 } else { 2.0 * delay };
             let asked_at = if is_asked_for { places.delay(0, position) + delay } else { 0.0 };
-            let opening = opening(piece, piece / seconds, far);
-            let hop = if is_asked_for { self.hop } else { self.frame_hop };
-            let Way { seconds: at, longest_hop } = ways[parent];
-            ways[position] = Way {
-                seconds: at.max(asked_at) + delay + opening + hop.as_secs_f64() + seconds,
-                longest_hop: longest_hop.max(seconds),
-            };
+            let opening = opening(bytes, bytes / seconds, far);
+            let (parent_at, longest) = at[parent];
+            at[position] = (parent_at.max(asked_at) + delay + opening + hop_s + seconds, longest.max(seconds));
         }
-        ways.into_iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds)).unwrap_or_default()
+        // What is behind it comes over that edge in its own time, which includes the piece's.
+        at.into_iter().map(|(at, longest)| at + (behind_s - longest).max(0.0)).fold(0.0, f64::max)
     }
 
     /// Payload per second that a resource carries in pieces of this size.
@@ -166,20 +168,54 @@ impl Costs {
     }
 }
 
-/// A piece's way from the root to a node.
+/// What goes down a tree.
+#[derive(Clone, Copy)]
+struct Piece {
+    bytes: f64,
+    /// Whether each node has to ask for it, or gets it unasked, in one frame.
+    is_asked_for: bool,
+    /// What the slowest edge takes for all that goes the same way, in seconds.
+    behind_s: f64,
+}
+
+/// What the trees of a plan put on a resource.
 #[derive(Clone, Copy, Default)]
-struct Way {
-    seconds: f64,
-    /// What it took over the slowest of its edges, beside delays.
-    longest_hop: f64,
+struct Load {
+    /// Edges that a piece takes of it, on average over all pieces.
+    of_a_piece: f64,
+    /// Edges of all trees.
+    edges: f64,
+    /// How busy it is, while the busiest one is at 1.
+    busy: f64,
+    /// The one node that sends over it, if it is one.
+    sender: Option<usize>,
+    has_several_senders: bool,
+}
+
+impl Load {
+    fn add(&mut self, edges: f64, part: f64) {
+        self.of_a_piece += edges * part;
+        self.edges += edges;
+    }
+
+    fn add_sender(&mut self, position: usize) {
+        self.has_several_senders |= *self.sender.get_or_insert(position) != position;
+    }
+
+    /// Edges that carry something while a piece of a tree with this part of all goes over its `own`. What a tree's pieces wait for at most is one
+    /// of each other.
+    fn edges(&self, own: f64, part: f64, meeting: f64) -> f64 {
+        let all = (self.of_a_piece / part).min(self.edges);
+        if self.has_several_senders { own + (all - own).max(0.0) * meeting * self.busy } else { own }
+    }
 }
 
 /// How many seconds longer than at its rate a new connection takes for some bytes, because its window opens slowly.
 fn opening(bytes: f64, bytes_per_s: f64, round_trip: f64) -> f64 {
-    let until_open = bytes.min(bytes_per_s * round_trip - WINDOW_FIRST);
+    let until_open = bytes.min(bytes_per_s * round_trip - FIRST_FLIGHT);
     // Also if there is no round trip, or no limit to the rate.
     if until_open > 0.0 {
-        round_trip * (1.0 + until_open / WINDOW_FIRST).log2() - until_open / bytes_per_s
+        round_trip * (1.0 + until_open / FIRST_FLIGHT).log2() - until_open / bytes_per_s
     } else {
         0.0
     }
@@ -225,13 +261,6 @@ enum Resource {
     Fabric(u32),
 }
 
-impl Resource {
-    /// Whether it is not one node's.
-    fn has_many_senders(self) -> bool {
-        matches!(self, Resource::Link(..) | Resource::AccessOut(_) | Resource::AccessIn(_) | Resource::Fabric(_))
-    }
-}
-
 /// Where each position of an order stands in a network.
 struct Places<'a> {
     network: &'a Topology,
@@ -272,6 +301,14 @@ impl Places<'_> {
             of_edge.into_iter().flatten().flatten().for_each(|resource| *used.entry(resource).or_insert(0.0) += 1.0);
         }
         used
+    }
+
+    /// Who sends over what in a tree.
+    fn senders(&self, tree: &PlanTree) -> impl Iterator<Item = (Resource, usize)> {
+        let edges = tree.parents.iter().enumerate().filter_map(|(child, parent)| Some(((*parent)?, child)));
+        edges.flat_map(|(parent, child)| {
+            self.of_edge(parent, child).into_iter().flatten().map(move |resource| (resource, parent))
+        })
     }
 
     /// Payload bytes per second that a resource carries.

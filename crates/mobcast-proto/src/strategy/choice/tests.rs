@@ -17,7 +17,11 @@ fn one_cluster(nodes: u32, nic: u64) -> Situation {
 }
 
 fn chosen(bytes: u64, situation: &Situation) -> Choice {
-    choose(Extent::of(bytes), Ok(situation), &overlays(situation.network.is_some()), &Costs::NONE)
+    chosen_with(bytes, situation, &Costs::NONE)
+}
+
+fn chosen_with(bytes: u64, situation: &Situation, costs: &Costs) -> Choice {
+    choose(Extent::of(bytes), Ok(situation), &overlays(situation.network.is_some()), costs)
 }
 
 #[test]
@@ -157,6 +161,54 @@ fn pieces_cost_their_part() {
     // 16 KiB in 200 µs are 82 MB/s, 0.385 s at 0.95 of it; larger pieces leave the card's 125 MB/s to bind, 0.253 s.
     let more = mob(16 << 10) - mob(256 << 10);
     assert!((0.13..0.14).contains(&more), "{more}");
+}
+
+/// Three clusters of four nodes without limits in a row, and links of 1 MB/s with no delay; trees by weight, and by the member of each cluster
+/// that sends to the next one.
+fn linked(trees: &[(u64, usize)]) -> (Order, Topology, Plan) {
+    let mut network = Topology::new();
+    let [a, b, c] = ["A", "B", "C"].map(|name| network.add_cluster(Cluster::new(name, 4)).expect("three names"));
+    network.payload_factor = mobcast_topology::PayloadFactor::ONE;
+    [(a, b), (b, c)].map(|(from, to)| network.link_both(from, to, WanLink::new(1_000_000, 0)).expect("they are there"));
+    let tree = |&(weight, gateway): &(u64, usize)| {
+        let parent = |position: usize| match (position / 4, position % 4) {
+            (0, 0) => None,
+            (cluster, member) if member == gateway && cluster > 0 => Some(4 * (cluster - 1) + gateway),
+            (0, _) => Some(0),
+            (cluster, _) => Some(4 * cluster + gateway),
+        };
+        PlanTree { weight, rate_bytes_per_s: None, parents: (0..12).map(parent).collect() }
+    };
+    let split = crate::strategy::plan::Split::Weighted;
+    (order(&[4; 3]), network, Plan { trees: trees.iter().map(tree).collect(), split, peers: Vec::new() })
+}
+
+#[test]
+fn pieces_of_several_nodes_share_a_link_and_those_of_one_do_not() {
+    let seconds = |trees: &[(u64, usize)], bytes| {
+        let (order, network, plan) = linked(trees);
+        Costs::NONE.of_trees(bytes, 10_000, &plan, &order, &network)
+    };
+    let near = |seconds: f64, expected: f64| assert!((seconds / expected - 1.0).abs() < 0.03, "{seconds} {expected}");
+    // The object passes one link, its last piece the other one: 0.1 and 0.01 s.
+    near(seconds(&[(1, 1)], 100_000), 0.11);
+    near(seconds(&[(1, 1), (1, 1)], 100_000), 0.11);
+    // Four pieces are on their way at a time, and each takes four times as long.
+    near(seconds(&[(1, 0), (1, 1), (1, 2), (1, 3)], 100_000), 0.14);
+    // It waits for one of each other tree, also where its own carries little; and a tree that carries less than a piece is nobody's measure.
+    near(seconds(&[(8, 1), (1, 2), (1, 3)], 100_000), 0.13);
+    near(seconds(&[(998, 1), (1, 2), (1, 3)], 100_000), 0.11);
+    // One piece alone takes its way, whatever trees there are.
+    near(seconds(&[(1, 1)], 10_000), 0.02);
+}
+
+#[test]
+fn storing_delays_pieces_and_not_frames() {
+    let situation = one_cluster(16, 125_000_000);
+    let time_of = |costs: &Costs, bytes| chosen_with(bytes, &situation, costs).predicted[0].1;
+    let stores = Costs { hop: Duration::from_millis(10), ..Costs::NONE };
+    assert_eq!(time_of(&stores, 4_000), time_of(&Costs::NONE, 4_000), "in one frame");
+    assert!(time_of(&stores, 1_000_000) > time_of(&Costs::NONE, 1_000_000) + 0.009, "in pieces");
 }
 
 #[test]

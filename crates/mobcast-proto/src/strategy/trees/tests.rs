@@ -4,7 +4,7 @@ use super::*;
 use crate::content::slots::SlotSet;
 use crate::group::place::{TreeChild, TreePlace};
 use crate::io::Output;
-use crate::limits::SILENCE_MAX;
+use crate::limits::{OPEN_PIECES_BYTES_MAX, SILENCE_MAX};
 use crate::units::{BroadcastId, ByteRange, ClusterId};
 use crate::wire::frame::Frame;
 
@@ -31,11 +31,17 @@ fn place(split: Split, trees: &[(u64, u32, Option<u32>)]) -> PlanPlace {
 
 /// A node with parents 1 and 2 and child 9, on links of the same numbers, that knows of `pieces` pieces.
 fn swarm(plan: Option<PlanPlace>, pieces: u32) -> (Swarm, Trees) {
+    limited(plan, pieces, OPEN_PIECES_BYTES_MAX)
+}
+
+/// The same, of whose pieces so many bytes may be open.
+fn limited(plan: Option<PlanPlace>, pieces: u32, open_limit: u64) -> (Swarm, Trees) {
     let length = Some(u64::from(pieces) * u64::from(PIECE));
     let mut swarm = Swarm::new(BroadcastId::default(), PIECE, 0, length, 1);
     swarm.standing.node = NodeId(5);
     swarm.standing.root_cluster = Some(ClusterId(0));
     swarm.standing.plan = plan;
+    swarm.set_open_limit(open_limit);
     for link in [1, 2, 9] {
         swarm.add_peer(LinkId(link), NodeId(link), ClusterId(0));
     }
@@ -99,12 +105,34 @@ fn two_trees_take_turns() {
 /// A parent far down in one tree gets its pieces later than those of another in which it is near the root.
 #[test]
 fn what_one_tree_waits_for_holds_up_no_other() {
-    let same_parent = [(1, 1, Some(1)), (1, 9, Some(1)), (1, 9, Some(1))];
+    let same_parent = [(1, 1, Some(1)); 3];
     let (mut swarm, _) = swarm(Some(place(Split::RoundRobin, &same_parent)), 90);
     let asked = requests(&mut swarm);
     for tree in 0..3 {
         assert_eq!(asked.iter().filter(|(_, piece)| piece % 3 == tree).count(), AHEAD, "of tree {tree}: {asked:?}");
     }
+}
+
+#[test]
+fn no_parent_is_asked_ahead_for_more_than_its_part() {
+    let trees: Vec<_> = (0..40).map(|tree| (1, 1, Some(1 + tree % 2))).collect();
+    let plan = place(Split::RoundRobin, &trees);
+    let (mut swarm, _) = limited(Some(plan), 400, 80 * u64::from(PIECE));
+    let asked = requests(&mut swarm);
+    let of_parent = [1, 2].map(|parent| asked.iter().filter(|(link, _)| *link == parent).count());
+    assert_eq!(of_parent, [20, 20], "a quarter of the 80 that may be open");
+}
+
+/// Whoever has asked a silent parent for all that may be open can still be helped.
+#[test]
+fn a_parent_that_falls_silent_with_all_that_may_be_open_is_passed_over() {
+    let plan = place(Split::RoundRobin, &[(1, 1, Some(1))]);
+    let (mut swarm, mut trees) = limited(Some(plan), 8, 4 * u64::from(PIECE));
+    assert_eq!(requests(&mut swarm).len(), 4, "all that may be open");
+    pass_time(&mut swarm, &mut trees, SILENCE_MAX + HELP_AFTER + HELP_AFTER);
+    say_have(&mut swarm, &mut trees, 9, 8);
+    pass_time(&mut swarm, &mut trees, HELP_AFTER);
+    assert!(requests(&mut swarm).contains(&(9, 0)), "the other one has it");
 }
 
 #[test]
