@@ -169,7 +169,9 @@ fn linked(trees: &[(u64, usize)]) -> (Order, Topology, Plan) {
     let mut network = Topology::new();
     let [a, b, c] = ["A", "B", "C"].map(|name| network.add_cluster(Cluster::new(name, 4)).expect("three names"));
     network.payload_factor = mobcast_topology::PayloadFactor::ONE;
-    [(a, b), (b, c)].map(|(from, to)| network.link_both(from, to, WanLink::new(1_000_000, 0)).expect("they are there"));
+    for (from, to) in [(a, b), (b, c)] {
+        network.link_both(from, to, WanLink::new(1_000_000, 0)).expect("they are there");
+    }
     let tree = |&(weight, gateway): &(u64, usize)| {
         let parent = |position: usize| match (position / 4, position % 4) {
             (0, 0) => None,
