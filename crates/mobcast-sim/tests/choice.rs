@@ -79,7 +79,8 @@ fn between_large_clusters_it_is_the_best() {
     assert_eq!(all, ["optimal-trees", "optimal-trees"]);
 }
 
+/// A scenario knows whether its links will stay as they are.
 #[test]
-fn what_takes_longer_than_anybody_promises_for_is_left_to_mob() {
-    assert_eq!(chosen(&preset::m2_fast(2), 130_000_000), "mob");
+fn what_takes_long_goes_down_trees_where_links_are_known_to_stay_as_they_are() {
+    assert_eq!(chosen(&preset::m2_fast(2), 130_000_000), "optimal-trees");
 }

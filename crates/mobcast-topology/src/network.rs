@@ -216,8 +216,9 @@ pub struct Topology {
     wan: Vec<Vec<Option<WanLink>>>,
     /// Share of payload in what links carry.
     pub payload_factor: PayloadFactor,
-    /// Links are known to become faster and slower while a broadcast runs: what is planned for them does not hold for long.
-    pub links_vary: bool,
+    /// Whether links are known to become faster and slower while a broadcast runs, so that what is planned for them does not hold for long, or
+    /// known not to; none where nobody knows.
+    pub links_vary: Option<bool>,
 }
 
 impl Default for Topology {
@@ -229,7 +230,7 @@ impl Default for Topology {
 impl Topology {
     /// A network without clusters, in which every byte is payload.
     pub fn new() -> Topology {
-        Topology { clusters: Vec::new(), wan: Vec::new(), payload_factor: PayloadFactor::ONE, links_vary: false }
+        Topology { clusters: Vec::new(), wan: Vec::new(), payload_factor: PayloadFactor::ONE, links_vary: None }
     }
 
     /// Adds a cluster that has no links yet.

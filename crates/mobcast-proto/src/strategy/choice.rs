@@ -38,7 +38,7 @@ const PLANNED_TREES: [&str; 1] = ["optimal-trees"];
 const FRAME_TREES: [&str; 2] = ["binomial", "magpie"];
 /// So long, links and nodes are taken to stay as they are, in seconds…
 const STEADY_FOR: f64 = 10.0;
-/// …and so long where the gauge says that links vary.
+/// …and so long where the gauge says that links vary. Where it says that they do not, there is no limit.
 const STEADY_FOR_WHERE_LINKS_VARY: f64 = 1.0;
 /// In larger groups trees are not considered: one of so many nodes is slow.
 const NODES_MAX: usize = 1_024;
@@ -148,8 +148,11 @@ pub fn choose(object: Extent, situation: Result<&Situation, Unknown>, overlays: 
     // In one frame or in pieces: of each the better way.
     let mut names = BTreeSet::new();
     compared.retain(|way| names.insert(way.strategy));
-    let links_vary = situation.network.as_ref().is_some_and(|network| network.links_vary);
-    let steady_for = if links_vary { STEADY_FOR_WHERE_LINKS_VARY } else { STEADY_FOR };
+    let steady_for = match situation.network.as_ref().and_then(|network| network.links_vary) {
+        None => STEADY_FOR,
+        Some(true) => STEADY_FOR_WHERE_LINKS_VARY,
+        Some(false) => f64::INFINITY,
+    };
     let chosen = compared.iter().position(|way| way.strategy == DEFAULT || way.seconds <= steady_for).unwrap_or(0);
     if compared.is_empty() {
         return plain(format!("{in_words} to {group}"));

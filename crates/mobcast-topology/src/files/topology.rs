@@ -48,7 +48,7 @@ struct Raw {
     #[serde(default)]
     payload_factor: RawPayloadFactor,
     #[serde(default)]
-    links_vary: bool,
+    links_vary: Option<bool>,
     #[serde(default)]
     cluster: Vec<Spanned<RawCluster>>,
     #[serde(default)]

@@ -11,8 +11,8 @@ pub fn topology_text(title: &str, topology: &Topology) -> String {
     if topology.payload_factor == PayloadFactor::ONE {
         text += "payload_factor = \"one\"\n";
     }
-    if topology.links_vary {
-        text += "links_vary = true\n";
+    if let Some(vary) = topology.links_vary {
+        let _ = writeln!(text, "links_vary = {vary}");
     }
     topology.clusters().iter().for_each(|cluster| write_cluster(&mut text, cluster));
     for (from, to, link) in topology.wan_links() {
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn what_is_written_reads_back() {
         let mut all = preset::m2_slow(4);
-        (all.payload_factor, all.links_vary) = (PayloadFactor::ETHERNET_TCP, true);
+        (all.payload_factor, all.links_vary) = (PayloadFactor::ETHERNET_TCP, Some(false));
         let a = all.cluster_mut(ClusterIndex(0)).expect("there are four");
         a.nic_out_bytes_per_s = Some(12_345_678);
         a.access_in_bytes_per_s = Some(1);

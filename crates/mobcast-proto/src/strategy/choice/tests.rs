@@ -120,16 +120,17 @@ fn between_clusters_little_goes_down_a_tree_and_much_by_mob() {
 }
 
 #[test]
-fn where_links_are_known_to_vary_a_tree_is_taken_for_a_second_at_most() {
+fn a_tree_is_taken_for_as_long_as_links_are_said_to_stay_as_they_are() {
     let mut network = m2_fast(4);
-    network.links_vary = true;
-    let of = |network: Topology| {
+    let mut of = |links_vary| {
+        network.links_vary = links_vary;
         let order = order(&[4, 4, 4, 4]);
-        let situation = Situation { order, network: Some(Arc::new(network)), local_rtt: None, wan_rtt: None };
-        [500_000, 30_000_000].map(|bytes| chosen(bytes, &situation).strategy)
+        let situation = Situation { order, network: Some(Arc::new(network.clone())), local_rtt: None, wan_rtt: None };
+        [500_000, 30_000_000, 300_000_000].map(|bytes| chosen(bytes, &situation).strategy)
     };
-    assert_eq!(of(network), ["optimal-trees", "mob"]);
-    assert_eq!(of(m2_fast(4)), ["optimal-trees", "optimal-trees"]);
+    assert_eq!(of(Some(true)), ["optimal-trees", "mob", "mob"]);
+    assert_eq!(of(None), ["optimal-trees", "optimal-trees", "mob"]);
+    assert_eq!(of(Some(false)), ["optimal-trees"; 3]);
 }
 
 #[test]
