@@ -47,8 +47,8 @@ const CLUSTERS_MAX: usize = 16;
 /// Largest piece that trees are considered with, bytes.
 const TREE_PIECE_MAX: u32 = 1 << 20;
 
-/// What a network card carries where nobody has measured, bytes per second, for what fits into a frame, 100 Mbit/s: on a fast card a tree of frames takes little longer than the root alone, on a slow
-/// one a third.
+/// What a network card carries where nobody has measured, bytes per second, for what fits into a frame: 100 Mbit/s. On a fast card a tree
+/// of frames takes little longer than the root alone, on a slow one a third.
 const ASSUMED_NIC_OF_FRAMES: u64 = 12_500_000;
 /// What a link between clusters carries where nobody has measured, bytes per second.
 const ASSUMED_WAN: u64 = 2_500_000;
