@@ -280,18 +280,29 @@ pub(super) mod tests {
         assert_eq!(by_turn[1], [None, Some(2), Some(0), Some(4), Some(2)]);
     }
 
-    /// How many trees of nodes M2's trees become, with sixteen nodes in each cluster.
-    fn trees_in_m2(one_way_delay_ns: u64, change: impl Fn(&mut Cluster)) -> usize {
+    /// M2 with other links.
+    fn m2_linked(change: impl Fn(WanLink) -> WanLink) -> Topology {
         let mut topology = m2();
         let links: Vec<_> = topology.wan_links().collect();
         for (from, to, link) in links {
-            topology.link(from, to, WanLink { one_way_delay_ns, ..link }).unwrap();
+            topology.link(from, to, change(link)).unwrap();
         }
+        topology
+    }
+
+    /// What a strategy plans, which spans all.
+    fn plan_by(name: &str, topology: &Topology, sizes: &[usize]) -> Plan {
+        let planner = crate::strategy::find(name).and_then(|kind| kind.planner).unwrap();
+        let plan = planned(planner, Some(topology), sizes).unwrap();
+        check_plan(&plan, sizes);
+        plan
+    }
+
+    /// How many trees of nodes M2's trees become, with sixteen nodes in each cluster.
+    fn trees_in_m2(one_way_delay_ns: u64, change: impl Fn(&mut Cluster)) -> usize {
+        let mut topology = m2_linked(|link| WanLink { one_way_delay_ns, ..link });
         topology.indices().for_each(|index| change(topology.cluster_mut(index).unwrap()));
-        let planner = crate::strategy::find("optimal-trees").and_then(|kind| kind.planner).unwrap();
-        let plan = planned(planner, Some(&topology), &[16; 4]).unwrap();
-        check_plan(&plan, &[16; 4]);
-        plan.trees.len()
+        plan_by("optimal-trees", &topology, &[16; 4]).trees.len()
     }
 
     #[test]
@@ -312,15 +323,9 @@ pub(super) mod tests {
 
     #[test]
     fn trees_with_equal_parts_have_equally_many_turns() {
-        let mut topology = m2();
-        let links: Vec<_> = topology.wan_links().collect();
-        for (from, to, link) in links {
-            topology.link(from, to, WanLink { one_way_delay_ns: 50_000_000, ..link }).unwrap();
-        }
+        let topology = m2_linked(|link| WanLink { one_way_delay_ns: 50_000_000, ..link });
         for (name, equal) in [("fpfr", true), ("optimal-trees", false)] {
-            let planner = crate::strategy::find(name).and_then(|kind| kind.planner).unwrap();
-            let plan = planned(planner, Some(&topology), &[16, 16, 3, 1]).unwrap();
-            check_plan(&plan, &[16, 16, 3, 1]);
+            let plan = plan_by(name, &topology, &[16, 16, 3, 1]);
             let cluster_of: Vec<usize> =
                 (0..4).flat_map(|cluster| repeat_n(cluster, [16, 16, 3, 1][cluster])).collect();
             let mut turns: std::collections::BTreeMap<Vec<(usize, usize)>, usize> = std::collections::BTreeMap::new();
@@ -335,15 +340,11 @@ pub(super) mod tests {
 
     #[test]
     fn where_nobody_has_measured_cards_a_fast_link_is_not_left_to_one() {
-        let mut topology = m2();
-        let links: Vec<_> = topology.wan_links().collect();
-        for (from, to, link) in links {
-            let fast =
-                WanLink { rate_bytes_per_s: link.rate_bytes_per_s.map(|rate| 100 * rate), one_way_delay_ns: 0, ..link };
-            topology.link(from, to, fast).unwrap();
-        }
-        let planner = crate::strategy::find("optimal-trees").and_then(|kind| kind.planner).unwrap();
-        let plan = planned(planner, Some(&topology), &[16; 4]).unwrap();
+        let fast = |rate: Option<u64>| rate.map(|rate| 100 * rate);
+        let faster =
+            |link: WanLink| WanLink { rate_bytes_per_s: fast(link.rate_bytes_per_s), one_way_delay_ns: 0, ..link };
+        let topology = m2_linked(faster);
+        let plan = plan_by("optimal-trees", &topology, &[16; 4]);
         let of_clusters = packing::arborescences(&topology, ClusterIndex(0)).len();
         // Sixteen nodes with 125 MB/s each pass 1 GB/s on inside their cluster, and half as much to others.
         assert!(plan.trees.len() >= 8 * of_clusters, "{} trees for 1 GB/s", plan.trees.len());
