@@ -368,7 +368,7 @@ impl Node {
         let broadcast = self.broadcasts.get_mut(&id)?;
         let result = f(broadcast);
         for (link, rate) in broadcast.take_rate_limits() {
-            self.uploads.limit_rate(link, rate);
+            self.uploads.limit_rate(link, id, rate);
         }
         self.outputs.extend(broadcast.take_outputs());
         let pushes = broadcast.take_pushes();

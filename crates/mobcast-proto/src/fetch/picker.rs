@@ -43,6 +43,25 @@ pub fn pick(
     best.map(|(_, piece)| piece)
 }
 
+/// Picks one of the pieces that `candidates` shows as [`pick`] does, each with the same probability, however they lie: it looks at all of
+/// them, twice.
+pub fn pick_any(random: &mut Random, words: usize, candidates: impl Fn(usize) -> u64) -> Option<PieceIndex> {
+    let count: usize = (0..words).map(|index| candidates(index).count_ones() as usize).sum();
+    if count == 0 {
+        return None;
+    }
+    let mut chosen = random.below(count);
+    for index in 0..words {
+        let bits = candidates(index);
+        let count = bits.count_ones() as usize;
+        if chosen < count {
+            return bits_of(index, bits).nth(chosen);
+        }
+        chosen -= count;
+    }
+    None
+}
+
 /// The bits of word `index` that stand for pieces below `known`.
 pub fn known_mask(known: u32, index: usize) -> u64 {
     match (known as usize).saturating_sub(index * 64) {
@@ -72,6 +91,19 @@ mod tests {
             chosen.insert(piece);
         }
         assert!(chosen.len() >= 15, "only {} of 20 were ever chosen", chosen.len());
+    }
+
+    #[test]
+    fn any_of_all_is_as_likely_wherever_they_lie() {
+        // A part of the pieces, as large as five samples, behind a gap.
+        let candidates = |index: usize| if (20..30).contains(&index) { u64::MAX } else { 0 };
+        let (mut random, mut times) = (Random::new(1), [0; 10]);
+        for _ in 0..1_000 {
+            let piece = pick_any(&mut random, 40, candidates).expect("there are 640");
+            times[piece.as_usize() / 64 - 20] += 1;
+        }
+        assert!(times.iter().all(|times| (65..140).contains(times)), "{times:?} where 100 each are expected");
+        assert_eq!(pick_any(&mut random, 20, candidates), None);
     }
 
     #[test]

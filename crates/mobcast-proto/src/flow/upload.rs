@@ -45,11 +45,19 @@ struct Queue {
     peer_pieces: u32,
     /// Parts that it was served.
     served: u64,
-    /// To which rate a strategy limits what it is sent, bytes per second, and until when it has had its due.
-    rate_bytes_per_s: Option<u64>,
-    due_at: Time,
+    /// Broadcasts of which it is sent no more than at a rate.
+    limits: Vec<Limit>,
     /// Its place in the order of serving, if it is open.
     turn: Option<Turn>,
+}
+
+/// What a strategy limits of a broadcast on a link, which says nothing of others that the link carries.
+#[derive(Clone)]
+struct Limit {
+    broadcast: BroadcastId,
+    rate_bytes_per_s: u64,
+    /// Until when the peer has had its due.
+    due_at: Time,
 }
 
 /// A link that something waits for and that may take more: whose comes first is served first.
@@ -102,8 +110,27 @@ impl Queue {
     }
 
     fn next_turn(&self, link: LinkId) -> Option<Turn> {
-        let (local, in_driver, has, due_at) = (!self.wan, self.in_driver.len(), self.has(), self.due_at);
-        self.is_open().then_some(Turn { local, in_driver, has, link, due_at })
+        let (local, in_driver, has) = (!self.wan, self.in_driver.len(), self.has());
+        self.is_open().then(|| Turn { local, in_driver, has, link, due_at: self.due_at() })
+    }
+
+    /// When the first of its requests may be served.
+    fn due_at(&self) -> Time {
+        if self.limits.is_empty() {
+            return Time::ZERO;
+        }
+        self.waiting.iter().map(|upload| self.due_of(upload)).min().unwrap_or_default()
+    }
+
+    fn due_of(&self, upload: &Upload) -> Time {
+        let limit = self.limits.iter().find(|limit| limit.broadcast == upload.broadcast);
+        limit.map_or(Time::ZERO, |limit| limit.due_at)
+    }
+
+    /// Requests among which one is looked for that may be served, by their places.
+    fn looked_at(&self, now: Time) -> impl Iterator<Item = (usize, &Upload)> {
+        let due = move |(_, upload): &(usize, &Upload)| self.limits.is_empty() || self.due_of(upload) <= now;
+        self.waiting.iter().enumerate().filter(due).take(LOOKED_AT)
     }
 }
 
@@ -157,23 +184,32 @@ impl Uploads {
         queue.waiting.iter().map(|upload| u64::from(upload.range.len())).sum()
     }
 
-    /// A broadcast is over.
+    /// A broadcast is over, with what limited it.
     pub fn remove_broadcast(&mut self, broadcast: BroadcastId) {
         for queue in self.queues.values_mut() {
             queue.waiting.retain(|upload| upload.broadcast != broadcast);
+            queue.limits.retain(|limit| limit.broadcast != broadcast);
         }
         let links: Vec<LinkId> = self.queues.keys().collect();
         links.into_iter().for_each(|link| self.review(link));
     }
 
-    /// Limits what a link is sent to a rate in bytes per second, or takes the limit back (shaping at the sender, as in
-    /// Balanced Multicasting: den Burger, Kielmann and Bal, SC 2005).
-    pub fn limit_rate(&mut self, link: LinkId, rate_bytes_per_s: Option<u64>) {
-        if let Some(queue) = self.queues.get_mut(&link) {
-            queue.rate_bytes_per_s = rate_bytes_per_s.map(|rate| rate.max(1));
-            queue.due_at = Time::ZERO;
-            self.review(link);
+    /// Limits what a link is sent of a broadcast to a rate in bytes per second, or takes the limit back (shaping at the sender,
+    /// as in Balanced Multicasting: den Burger, Kielmann and Bal, SC 2005).
+    pub fn limit_rate(&mut self, link: LinkId, broadcast: BroadcastId, rate_bytes_per_s: Option<u64>) {
+        let Some(queue) = self.queues.get_mut(&link) else { return };
+        let rate_bytes_per_s = rate_bytes_per_s.map(|rate| rate.max(1));
+        let at = queue.limits.iter().position(|limit| limit.broadcast == broadcast);
+        match (at, rate_bytes_per_s) {
+            // What has been sent still counts.
+            (Some(at), Some(rate)) => queue.limits[at].rate_bytes_per_s = rate,
+            (Some(at), None) => drop(queue.limits.remove(at)),
+            (None, Some(rate_bytes_per_s)) => {
+                queue.limits.push(Limit { broadcast, rate_bytes_per_s, due_at: Time::ZERO });
+            }
+            (None, None) => return,
         }
+        self.review(link);
     }
 
     /// When, after `now`, a link may be sent more that has had its due.
@@ -197,9 +233,9 @@ impl Uploads {
         let piece = (upload.broadcast, upload.piece);
         queue.in_driver.push_back(piece);
         queue.served += 1;
-        if let Some(rate) = queue.rate_bytes_per_s {
-            let takes = u128::from(upload.range.len()) * 1_000_000_000 / u128::from(rate);
-            queue.due_at = queue.due_at.max(Time(now.0.saturating_sub(BURST.0)))
+        if let Some(limit) = queue.limits.iter_mut().find(|limit| limit.broadcast == upload.broadcast) {
+            let takes = u128::from(upload.range.len()) * 1_000_000_000 / u128::from(limit.rate_bytes_per_s);
+            limit.due_at = limit.due_at.max(Time(now.0.saturating_sub(BURST.0)))
                 + Duration(u64::try_from(takes).unwrap_or(u64::MAX / 2));
         }
         if !queue.wan {
@@ -222,7 +258,7 @@ impl Uploads {
             let link = *link;
             match self.next_of(now, link) {
                 Ok(next) => return Some((link, next)),
-                Err(until) => self.waiters[at].bar = Some(self.bar(link, until)),
+                Err(until) => self.waiters[at].bar = Some(self.bar(now, link, until)),
             }
         }
         None
@@ -232,7 +268,7 @@ impl Uploads {
     fn next_of(&self, now: Time, link: LinkId) -> Result<usize, Time> {
         let queue = &self.queues[&link];
         let mut until = Time(u64::MAX);
-        for (at, upload) in queue.waiting.iter().take(LOOKED_AT).enumerate() {
+        for (at, upload) in queue.looked_at(now) {
             let piece = (upload.broadcast, upload.piece);
             let first = self.sending.partition_point(|sending| sending.piece < piece);
             let sending = self.sending[first..].iter().take_while(|sending| sending.piece == piece);
@@ -247,9 +283,14 @@ impl Uploads {
         Err(until)
     }
 
-    fn bar(&self, link: LinkId, until: Time) -> Bar {
-        let waiting = &self.queues[&link].waiting;
-        let pieces = std::array::from_fn(|at| waiting.get(at).map(|upload| upload.piece));
+    fn bar(&self, now: Time, link: LinkId, until: Time) -> Bar {
+        let queue = &self.queues[&link];
+        // Another broadcast of the link may have its due sooner.
+        let due =
+            queue.waiting.iter().map(|upload| queue.due_of(upload)).filter(|&at| at > now && !queue.limits.is_empty());
+        let until = due.min().map_or(until, |due| due.min(until));
+        let mut looked_at = queue.looked_at(now);
+        let pieces = std::array::from_fn(|_| looked_at.next().map(|(_, upload)| upload.piece));
         Bar { pieces, until }
     }
 
@@ -452,7 +493,7 @@ mod tests {
     #[test]
     fn a_limited_link_is_sent_at_its_rate_and_holds_nobody_up() {
         let mut uploads = uploads(&[(1, true, 1), (2, true, 1)]);
-        uploads.limit_rate(LinkId(1), Some(1));
+        uploads.limit_rate(LinkId(1), BroadcastId::default(), Some(1));
         let later = |ms: u64| Time::ZERO + Duration::from_millis(ms);
         let next = |uploads: &mut Uploads, ms: u64| uploads.poll(later(ms)).map(|(link, _)| link.0);
         // One byte is a second, and so much may be made up for.
@@ -461,9 +502,32 @@ mod tests {
         assert_eq!(uploads.timeout(later(1_000)), Some(later(2_000)));
         assert_eq!(next(&mut uploads, 1_999), None);
         assert_eq!(next(&mut uploads, 2_000), Some(1));
-        uploads.limit_rate(LinkId(1), None);
+        uploads.limit_rate(LinkId(1), BroadcastId::default(), None);
         assert_eq!(next(&mut uploads, 2_000), Some(1), "nobody limits it any more");
         assert_eq!(uploads.timeout(Time::ZERO), None);
+    }
+
+    #[test]
+    fn a_limit_ends_with_its_broadcast_and_holds_no_other_one_up() {
+        let mut uploads = uploads(&[(1, true, 1)]);
+        let other = BroadcastId { sequence: 7, ..BroadcastId::default() };
+        uploads.limit_rate(LinkId(1), BroadcastId::default(), Some(1));
+        let next = |uploads: &mut Uploads| {
+            let next = uploads.poll(Time::ZERO + BURST).map(|(_, upload)| upload.broadcast.sequence);
+            uploads.handle_sent(LinkId(1));
+            uploads.check_invariants();
+            next
+        };
+        assert_eq!([0; 3].map(|_| next(&mut uploads)), [Some(0), Some(0), None], "it has had its due");
+        uploads.limit_rate(LinkId(1), BroadcastId::default(), Some(1));
+        assert_eq!(next(&mut uploads), None, "the same limit once more gives nothing away");
+        for piece in 0..2 {
+            assert!(uploads.add(LinkId(1), Upload { broadcast: other, ..upload(piece) }, 1));
+        }
+        assert_eq!([0; 3].map(|_| next(&mut uploads)), [Some(7), Some(7), None], "behind three requests that wait");
+        uploads.remove_broadcast(BroadcastId::default());
+        assert!(uploads.add(LinkId(1), upload(9), 1));
+        assert_eq!(next(&mut uploads), Some(0), "nothing limits what begins anew");
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl PlanPlace {
         w.u8(match self.split {
             Split::RoundRobin => 0,
             Split::Weighted => 1,
-            Split::Blocks => 2,
+            Split::Parts => 2,
         });
         w.list(&self.trees, |w, tree| tree.write(w));
         w.list(&self.peers, |w, &peer| {
@@ -83,7 +83,7 @@ impl PlanPlace {
             split: match r.u8()? {
                 0 => Split::RoundRobin,
                 1 => Split::Weighted,
-                2 => Split::Blocks,
+                2 => Split::Parts,
                 value => return Err(DecodeError::Unknown { what: "split", value: u64::from(value) }),
             },
             trees: r.list("trees", TREES_MAX, TreePlace::read)?,

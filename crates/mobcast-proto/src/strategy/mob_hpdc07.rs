@@ -152,6 +152,19 @@ mod tests {
     }
 
     #[test]
+    fn the_first_piece_of_a_large_share_is_any_of_it() {
+        // Rank 1 of three: 400..800 of 1,200 pieces.
+        let mut times = [0; 4];
+        for seed in 0..400 {
+            let mut bench = bench(3, 1_200);
+            bench.swarm.random = crate::random::Random::new(seed);
+            bench.have(Bench::<MobHpdc07>::GLOBAL, run(0, 1_200));
+            times[(bench.requests()[0].1 as usize - 400) / 100] += 1;
+        }
+        assert!(times.iter().all(|times| (60..150).contains(times)), "{times:?} where 100 each are expected");
+    }
+
+    #[test]
     fn the_share_is_asked_of_global_peers_and_the_rest_of_local_ones() {
         // The share is 2..5 of eight.
         let mut bench = bench(3, 8);

@@ -90,7 +90,7 @@ pub enum Split {
     Weighted,
     /// The object is cut into as many contiguous parts as there are trees. Where the length is not known beforehand, as
     /// [`Split::RoundRobin`].
-    Blocks,
+    Parts,
 }
 
 /// One spanning tree of a plan.

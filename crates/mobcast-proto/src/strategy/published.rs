@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use crate::content::have::{HaveSet, RUNS_PER_FRAME, Run, bits_of};
 use crate::content::slots::SlotSet;
-use crate::fetch::picker::{known_mask, pick};
+use crate::fetch::picker::{known_mask, pick_any};
 use crate::fetch::swarm::Swarm;
 use crate::strategy::message::StrategyMessage;
 use crate::strategy::{StrategyEvent, help};
@@ -438,7 +438,7 @@ impl Exchange {
         let askable = swarm.askable();
         let words = peer.have.word_count().min((askable as usize).div_ceil(64));
         let candidates = |i: usize| peer.have.word(i) & swarm.missing_word(i) & known_mask(askable, i) & wanted(i);
-        let piece = pick(&mut random, words, candidates, |_| 0);
+        let piece = pick_any(&mut random, words, candidates);
         swarm.random = random;
         piece
     }

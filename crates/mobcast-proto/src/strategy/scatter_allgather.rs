@@ -22,7 +22,7 @@ fn plan(input: &PlanInput<'_>) -> Result<Plan, PlanError> {
     let nodes = input.order.len();
     let parts = nodes.min(PARTS_MAX);
     let trees = (0..parts).map(|part| PlanTree::new(part_parents(nodes, part * nodes / parts))).collect();
-    Ok(Plan { trees, split: Split::Blocks, ..Plan::default() })
+    Ok(Plan { trees, split: Split::Parts, ..Plan::default() })
 }
 
 /// The way of the part that is scattered to `owner`: down the binomial tree to it, from there around the ring. Those on the
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn a_part_goes_down_the_tree_to_its_owner_and_on_around_the_ring() {
         let plan = tests::plan(plan, &[8]);
-        assert_eq!((plan.trees.len(), plan.split), (8, Split::Blocks));
+        assert_eq!((plan.trees.len(), plan.split), (8, Split::Parts));
         // Part 6 goes from 0 over 4 to 6; from there to 7. What the root and 4 have, they pass on as well.
         let around = [None, Some(0), Some(1), Some(2), Some(0), Some(4), Some(4), Some(6)];
         assert_eq!(plan.trees[6].parents, around);

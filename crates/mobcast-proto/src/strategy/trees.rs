@@ -159,10 +159,10 @@ impl Trees {
     /// The node has its place in the plan, or another one.
     fn take_place(&mut self, swarm: &mut Swarm) {
         let trees = plan_of(swarm).map_or(&[][..], |plan| &plan.trees);
-        let blocks = plan_of(swarm).is_some_and(|plan| plan.split_of(swarm) == Split::Blocks);
+        let in_parts = plan_of(swarm).is_some_and(|plan| plan.split_of(swarm) == Split::Parts);
         self.cursors = vec![0; trees.len()];
         self.order = (0..trees.len()).collect();
-        if blocks {
+        if in_parts {
             // What is near the root comes first: a ring passes on what it got last.
             self.order.sort_by_key(|&tree| trees[tree].depth);
         }
@@ -184,13 +184,11 @@ impl Trees {
         former.into_iter().for_each(|(link, piece)| swarm.cancel(link, piece));
     }
 
-    /// Limits each child to what its trees take together.
+    /// Limits each child to what its trees take together, and nobody else.
     fn limit_rates(&self, swarm: &mut Swarm) {
-        let links = links_by_node(swarm);
-        for (node, rate) in children(swarm) {
-            if let Some(&link) = links.get(&node) {
-                swarm.limit_rate(link, rate);
-            }
+        let rates = children(swarm);
+        for (node, link) in links_by_node(swarm) {
+            swarm.limit_rate(link, rates.get(&node).copied().flatten());
         }
     }
 
@@ -221,7 +219,7 @@ impl Trees {
         let of_parent = |&tree: &usize| Some((tree, parents[tree].filter(|parent| free(tree, parent))?));
         let requests: Vec<(usize, LinkId)> = self.order.iter().filter_map(of_parent).collect();
         // Trees that share a parent are asked for in turn, by the number of their next piece; parts one after the other.
-        let in_parts = lottery.split == Split::Blocks;
+        let in_parts = lottery.split == Split::Parts;
         let mut next: BTreeSet<(u32, usize)> = BTreeSet::new();
         let mut parent_of = BTreeMap::new();
         for (place, (tree, parent)) in requests.into_iter().enumerate() {
@@ -443,9 +441,9 @@ impl Lottery {
         let trees = self.sums.len();
         match self.split {
             Split::RoundRobin => piece.as_usize() % trees,
-            Split::Blocks => {
-                let block = u64::from(piece.0) * trees as u64 / u64::from(self.pieces.max(1));
-                (block as usize).min(trees - 1)
+            Split::Parts => {
+                let part = u64::from(piece.0) * trees as u64 / u64::from(self.pieces.max(1));
+                (part as usize).min(trees - 1)
             }
             Split::Weighted => {
                 // The multiples of the golden ratio fall evenly on the circle, so that every stretch of the object is divided
@@ -460,7 +458,7 @@ impl Lottery {
     /// The first piece of a tree from `from` on, below `known`, that is `missing`.
     fn next(&self, tree: usize, from: u32, known: u32, missing: impl Fn(PieceIndex) -> bool) -> Option<u32> {
         let (from, until) = match self.split {
-            Split::Blocks => {
+            Split::Parts => {
                 let trees = self.sums.len() as u64;
                 let first = |tree: u64| (tree * u64::from(self.pieces)).div_ceil(trees) as u32;
                 (from.max(first(tree as u64)), known.min(first(tree as u64 + 1)))
@@ -472,10 +470,10 @@ impl Lottery {
 }
 
 impl PlanPlace {
-    /// The split that holds for an object: without its length nobody knows where its parts end.
+    /// The split that holds for an object, from its beginning to its end: without its length nobody knows where its parts end.
     fn split_of(&self, swarm: &Swarm) -> Split {
         match self.split {
-            Split::Blocks if swarm.total().is_none() => Split::RoundRobin,
+            Split::Parts if swarm.is_stream() || swarm.total().is_none() => Split::RoundRobin,
             split => split,
         }
     }

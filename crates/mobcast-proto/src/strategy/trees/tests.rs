@@ -1,6 +1,7 @@
 //! What a node asks of whom, by its place in a plan, and what it does when a parent fails.
 
 use super::*;
+use crate::content::manifest::End;
 use crate::content::slots::SlotSet;
 use crate::group::place::{TreeChild, TreePlace};
 use crate::io::Output;
@@ -138,8 +139,38 @@ fn a_parent_that_falls_silent_with_all_that_may_be_open_is_passed_over() {
 #[test]
 fn parts_come_in_the_order_of_a_ring() {
     // The second half is this node's own and comes from the root, the first half around the ring.
-    let (mut swarm, _) = swarm(Some(place(Split::Blocks, &[(1, 7, Some(1)), (1, 2, Some(2))])), 4);
+    let (mut swarm, _) = swarm(Some(place(Split::Parts, &[(1, 7, Some(1)), (1, 2, Some(2))])), 4);
     assert_eq!(requests(&mut swarm), [(2, 2), (2, 3), (1, 0), (1, 1)]);
+}
+
+/// A stream's end is known at last; that must not deal out anew what has been dealt out.
+#[test]
+fn parts_of_a_stream_come_in_turn_to_its_end() {
+    let plan = place(Split::Parts, &[(1, 7, Some(1)), (1, 2, Some(1)), (1, 3, Some(1))]);
+    let mut swarm = Swarm::new(BroadcastId::default(), PIECE, 0, None, 1);
+    swarm.standing.node = NodeId(5);
+    swarm.standing.plan = Some(plan);
+    swarm.add_peer(LinkId(1), NodeId(1), ClusterId(0));
+    let mut trees = Trees::default();
+    trees.handle(StrategyEvent::Started, &mut swarm);
+    swarm.set_paused(false);
+    let mut asked: Vec<u32> = Vec::new();
+    let mut told = |swarm: &mut Swarm, event: StrategyEvent| {
+        trees.handle(event, swarm);
+        asked.extend(requests(swarm).into_iter().map(|(_, piece)| piece));
+    };
+    let run = swarm.add_known(27, 1, None);
+    told(&mut swarm, StrategyEvent::PiecesKnown(run));
+    let end = End { length: 27 * u64::from(PIECE), object_hash: Default::default() };
+    let run = swarm.add_known(0, 2, Some(end));
+    told(&mut swarm, StrategyEvent::PiecesKnown(run));
+    for piece in (0..24).map(PieceIndex) {
+        swarm.add_payload(LinkId(1), piece, ByteRange::whole(PIECE));
+        swarm.add_stored(piece);
+        told(&mut swarm, StrategyEvent::PieceStored(piece));
+    }
+    asked.sort_unstable();
+    assert_eq!(asked, (0..27).collect::<Vec<_>>(), "each once, and none is forgotten");
 }
 
 #[test]
@@ -160,8 +191,12 @@ fn children_are_limited_to_what_their_trees_take_together() {
     assert_eq!(swarm.take_rate_limits().last(), Some(&(LinkId(9), Some(7))));
     let mut unlimited = place(Split::Weighted, &[(4, 1, Some(1)), (3, 1, Some(2))]);
     unlimited.trees[0].children[0].rate_bytes_per_s = None;
-    let (mut swarm, _) = self::swarm(Some(unlimited), 1);
+    let (mut swarm, mut trees) = self::swarm(Some(unlimited), 1);
     assert_eq!(swarm.take_rate_limits().last(), Some(&(LinkId(9), None)));
+    swarm.standing.plan = None;
+    trees.handle(StrategyEvent::AssignmentChanged, &mut swarm);
+    let lifted = swarm.take_rate_limits();
+    assert!(lifted.contains(&(LinkId(9), None)), "who is no child any more is not limited: {lifted:?}");
 }
 
 #[test]
