@@ -122,7 +122,7 @@ impl Run {
             faults: self.plan.faults.len() as u32,
             hit: self.hit,
             stopped: self.stopped.len() as u32,
-            coordinator_died: self.stopped.contains(&0),
+            coordinator_died: self.stopped.contains_key(&0),
             root_died: !self.roots_gone.is_empty(),
             complete: seen(&|seen, id| seen.complete.contains_key(&id)) as u32,
             gave_up: seen(&|seen, id| seen.failed.contains_key(&id)) as u32,

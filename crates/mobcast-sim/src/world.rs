@@ -134,6 +134,8 @@ pub struct Seen {
     pub complete: BTreeMap<BroadcastId, Time>,
     /// Broadcasts that failed here, and why.
     pub failed: BTreeMap<BroadcastId, String>,
+    /// When they did.
+    pub failed_at: BTreeMap<BroadcastId, Time>,
     /// Broadcasts that were released here.
     pub released: BTreeMap<BroadcastId, Time>,
     /// Broadcasts that the application has heard of, or started.
@@ -227,6 +229,8 @@ pub struct World {
     completed: BTreeSet<(BroadcastId, NodeId)>,
     /// Hashes of objects whose bytes are real.
     real: BTreeMap<BroadcastId, Digest>,
+    /// What each root has to broadcast: bytes, and bytes of a piece.
+    objects: BTreeMap<BroadcastId, (u64, u32)>,
     told: Option<Trace>,
 }
 
@@ -287,6 +291,7 @@ impl World {
             former: Vec::new(),
             completed: BTreeSet::new(),
             real: BTreeMap::new(),
+            objects: BTreeMap::new(),
             told: None,
         }
     }
@@ -322,6 +327,7 @@ impl World {
         machine.seen.announced.insert(id);
         machine.source = Some(Source { broadcast: id, length, piece_size, read: 0, hashed: 0 });
         self.real.extend(real.map(|digest| (id, digest)));
+        self.objects.insert(id, (length, piece_size));
         self.network.schedule(self.network.now(), Due::Source(from));
         self.drain(from);
         id

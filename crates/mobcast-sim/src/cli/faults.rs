@@ -76,7 +76,8 @@ pub fn run(args: &FaultsArgs) -> Result<bool, String> {
 // ---- One seed ----
 
 fn one(args: &FaultsArgs, seed: u64) -> Result<bool, String> {
-    let plan = Plan::of(seed).reduced(&reduction(args)?);
+    let reduction = reduction(args)?;
+    let plan = Plan::of(seed).reduced(&reduction);
     if plan.broadcasts.is_empty() {
         return Err("nothing is broadcast among these nodes: give more --nodes".into());
     }
@@ -88,12 +89,12 @@ fn one(args: &FaultsArgs, seed: u64) -> Result<bool, String> {
     match &result {
         Ok(summary) => eprintln!("seed {seed}: {}", words(summary)),
         Err(violation) => {
-            eprintln!("{}", line(seed, &strategies(args), violation));
+            eprintln!("{}", line(seed, &reduction, violation));
             if args.trace.is_some() {
                 eprintln!("everybody then:{}", violation.state);
             }
             if args.shrink {
-                say_shrunk(args, seed, &plan, &shrink(&plan, violation));
+                say_shrunk(seed, &shrink(&Plan::of(seed), &reduction, violation));
             }
         }
     }
@@ -133,11 +134,11 @@ fn line(seed: u64, reduction: &Reduction, violation: &Violation) -> String {
     format!("seed {seed}: at {at:?} {kind}: {what}; replay: mobcast-sim faults --seed {seed}{reduction} --trace")
 }
 
-fn say_shrunk(args: &FaultsArgs, seed: u64, plan: &Plan, shrunk: &Shrunk) {
+fn say_shrunk(seed: u64, shrunk: &Shrunk) {
     let Shrunk { reduction, violation, runs } = shrunk;
-    eprint!("after {runs} runs this is left: {}", plan.clone().reduced(reduction));
+    eprint!("after {runs} runs this is left: {}", Plan::of(seed).reduced(reduction));
     eprintln!("  at {:?} {}: {}", violation.at, violation.kind, violation.what);
-    eprintln!("  replay: mobcast-sim faults --seed {seed}{reduction}{} --trace", strategies(args));
+    eprintln!("  replay: mobcast-sim faults --seed {seed}{reduction} --trace");
 }
 
 fn object(violation: &Violation) -> serde_json::Value {
@@ -167,8 +168,7 @@ fn many(args: &FaultsArgs) -> bool {
     violated.sort_by_key(|(seed, _)| *seed);
     if args.shrink {
         for (seed, violation) in violated.iter().take(SHRUNK_MAX) {
-            let plan = Plan::of(*seed).reduced(&strategies(args));
-            say_shrunk(args, *seed, &plan, &shrink(&plan, violation));
+            say_shrunk(*seed, &shrink(&Plan::of(*seed), &strategies(args), violation));
         }
     }
     eprintln!("{}", total(&held, violated.len()));

@@ -4,13 +4,14 @@
 use std::collections::BTreeSet;
 
 use mobcast_proto::content::announcement::WHOLE_BYTES_MAX;
-use mobcast_proto::limits::SUCCESSORS;
-use mobcast_proto::random::Random;
+use mobcast_proto::limits::{OPEN_PIECES_BYTES_MAX, SUCCESSORS};
+use mobcast_proto::random::{Random, mix2};
 use mobcast_proto::strategy::STRATEGIES;
 use mobcast_proto::{Duration, Time};
 use mobcast_topology::{Cluster, ClusterIndex, LinkRef, Topology, WanLink};
 
 use super::plan::{Fault, Plan, Planned, Timed};
+use super::verdict::STANDS_AFTER;
 use crate::network::Stop;
 use crate::world::clock::Clock;
 use crate::world::mischief::MISCHIEFS;
@@ -27,6 +28,10 @@ const SHORT_MS_MAX: usize = 8_000;
 /// Long ones begin where a silent peer is given up.
 const LONG_MS_MIN: usize = 10_000;
 const LONG_MS_MAX: usize = 25_000;
+/// Stirs the seed for what is drawn beside the rest.
+const VARIETY: u64 = 0x6f74_6865_7277_6973;
+/// Pieces of an object that has more than may be open at a node.
+const LARGE_PIECE_BYTES: u32 = 1 << 20;
 /// Clocks run this much fast or slow at most, in millionths.
 const CLOCK_PPM_MAX: usize = 100;
 
@@ -66,7 +71,56 @@ pub(super) fn plan(seed: u64) -> Plan {
     let mut list = faults.list;
     list.sort_by_key(|(at, _)| *at);
     plan.faults = list.into_iter().zip(0..).map(|((at, fault), number)| Timed { number, at, fault }).collect();
+    vary(&mut plan);
     plan
+}
+
+/// What is drawn beside all that, from numbers of its own, so that the rest of a plan does not depend on it: other strategies, one
+/// object in a frame or with more than may be open, and now and then nothing that goes wrong but what a successor has to bear alone.
+fn vary(plan: &mut Plan) {
+    let random = &mut Random::new(mix2(plan.seed, VARIETY));
+    for planned in &mut plan.broadcasts {
+        let strategy = random.below(STRATEGIES.len());
+        if random.below(2) == 0 {
+            planned.strategy = STRATEGIES[strategy].name;
+        }
+    }
+    let chosen = random.below(plan.broadcasts.len());
+    let planned = &mut plan.broadcasts[chosen];
+    match random.below(40) {
+        0..=3 => {
+            let bytes_max = WHOLE_BYTES_MAX.min(u64::from(planned.piece_size));
+            (planned.bytes, planned.whole) = (1 + random.below(bytes_max as usize) as u64, true);
+        }
+        4 => {
+            planned.piece_size = LARGE_PIECE_BYTES;
+            planned.bytes = OPEN_PIECES_BYTES_MAX + random.below(OPEN_PIECES_BYTES_MAX as usize / 2) as u64;
+            planned.whole = false;
+        }
+        _ => {}
+    }
+    if random.below(12) == 0 {
+        late_death_of_the_coordinator(plan, random);
+    }
+}
+
+/// The coordinator dies in the middle of a broadcast of a group that stands, and links between clusters change: no more goes wrong.
+fn late_death_of_the_coordinator(plan: &mut Plan, random: &mut Random) {
+    plan.malicious = None;
+    plan.faults.retain(|timed| matches!(timed.fault, Fault::Rate(..) | Fault::Loss(..)));
+    let at = STANDS_AFTER + Duration::from_millis(1 + random.below(500) as u64);
+    let nodes = plan.nodes() as usize;
+    let planned = &mut plan.broadcasts[0];
+    (planned.at, planned.whole) = (at, false);
+    if nodes > 1 && random.below(4) > 0 {
+        planned.root = 1 + random.below(nodes - 1) as u32;
+    }
+    let middle = (expected(plan).as_micros() / 1_000).clamp(100, 10_000) as usize;
+    let stop = if random.below(2) == 0 { Stop::Silent } else { Stop::Reset };
+    let number = plan.faults.iter().map(|timed| timed.number + 1).max().unwrap_or(0);
+    let at = at + Duration::from_millis(random.below(2 * middle) as u64);
+    plan.faults.push(Timed { number, at, fault: Fault::Stop(0, stop) });
+    plan.faults.sort_by_key(|timed| timed.at);
 }
 
 fn clock(random: &mut Random) -> Clock {
@@ -227,7 +281,7 @@ impl Faults {
         }
         for _ in 0..self.random.below(3) {
             let (at, (a, b)) = (self.when(), pair(&mut self.random));
-            let permille = [1, 5, 20, 50, 100][self.random.below(5)];
+            let permille = [5, 20, 50, 100, 200][self.random.below(5)];
             let time = Duration::from_millis(200 + self.random.below(20_000) as u64);
             self.push(at, Fault::Loss(a, b, permille, time));
         }
@@ -235,5 +289,31 @@ impl Faults {
             let (at, (a, b), time) = (self.when(), pair(&mut self.random), self.interruption());
             self.push(at, Fault::Cut(a, b, time));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_various() {
+        let plans: Vec<Plan> = (0..500).map(plan).collect();
+        let strategies: BTreeSet<&str> =
+            plans.iter().flat_map(|plan| &plan.broadcasts).map(|planned| planned.strategy).collect();
+        assert_eq!(strategies.len(), STRATEGIES.len(), "{strategies:?}");
+        let count = |of: &dyn Fn(&Plan) -> bool| plans.iter().filter(|plan| of(plan)).count();
+        let whole = count(&|plan| plan.broadcasts.iter().any(|planned| planned.whole));
+        let large = count(&|plan| plan.broadcasts.iter().any(|planned| planned.bytes >= OPEN_PIECES_BYTES_MAX));
+        let mixed =
+            count(&|plan| plan.broadcasts.iter().any(|planned| planned.strategy != plan.broadcasts[0].strategy));
+        let alone = count(&|plan| {
+            let mild = |fault: &Fault| matches!(fault, Fault::Rate(..) | Fault::Loss(..) | Fault::Stop(0, _));
+            let late = |timed: &Timed| {
+                mild(&timed.fault) && (timed.at > STANDS_AFTER || !matches!(timed.fault, Fault::Stop(..)))
+            };
+            plan.malicious.is_none() && plan.stopped().contains(&0) && plan.faults.iter().all(late)
+        });
+        assert!(whole >= 30 && large >= 5 && mixed >= 30 && alone >= 25, "{whole}, {large}, {mixed}, {alone}");
     }
 }

@@ -32,8 +32,8 @@ pub(super) struct Run {
     pub(super) begun: Vec<Option<BroadcastId>>,
     /// Roots that were stopped after their broadcast had begun.
     pub(super) roots_gone: BTreeSet<BroadcastId>,
-    /// Machines that were ever stopped.
-    pub(super) stopped: BTreeSet<u32>,
+    /// Machines that were ever stopped, and when they first were.
+    pub(super) stopped: BTreeMap<u32, Time>,
     /// Faults that did something while a broadcast was under way.
     pub(super) hit: u32,
     /// Beginnings and ends of faults that are still to come.
@@ -45,6 +45,8 @@ pub(super) struct Run {
     cuts: BTreeMap<(ClusterIndex, ClusterIndex), u32>,
     /// Packets lost in a thousand between pairs, once for each fault.
     losses: BTreeMap<(ClusterIndex, ClusterIndex), Vec<u32>>,
+    /// What all that leaves of the links between pairs, as [`Run::rates_left`] has it.
+    left: BTreeMap<(ClusterIndex, ClusterIndex), Option<[u64; 2]>>,
 }
 
 impl Run {
@@ -93,19 +95,22 @@ impl Run {
         let wan = plan.topology.wan_links();
         let rates = wan.filter_map(|(from, to, link)| Some(((from, to), link.rate_bytes_per_s?))).collect();
         let begun = vec![None; plan.broadcasts.len()];
-        Run {
+        let mut run = Run {
             faults_end: plan.faults_end(),
             plan,
             world,
             begun,
             roots_gone: BTreeSet::new(),
-            stopped: BTreeSet::new(),
+            stopped: BTreeMap::new(),
             hit: 0,
             steps_left,
             rates,
             cuts: BTreeMap::new(),
             losses: BTreeMap::new(),
-        }
+            left: BTreeMap::new(),
+        };
+        run.left = run.rates.keys().filter(|(a, b)| a < b).map(|&(a, b)| ((a, b), run.rates_left(a, b))).collect();
+        run
     }
 
     /// Runs until all is over.
@@ -131,7 +136,7 @@ impl Run {
     }
 
     /// Broadcasts begin when it is time and their roots are members.
-    fn begin_broadcasts(&mut self) {
+    pub(super) fn begin_broadcasts(&mut self) {
         for i in 0..self.plan.broadcasts.len() {
             if self.begun[i].is_some() {
                 continue;
@@ -181,7 +186,7 @@ impl Run {
                     let rooted = (0..self.begun.len()).filter(|&i| self.plan.broadcasts[i].root == node);
                     self.roots_gone.extend(rooted.filter_map(|i| self.begun[i]));
                     self.world.stop_machine(NodeIndex(node), stop);
-                    self.stopped.insert(node);
+                    self.stopped.entry(node).or_insert(self.world.network.now());
                 }
                 running
             }
@@ -193,36 +198,28 @@ impl Run {
                 }
                 stopped
             }
-            Fault::Pause(node, time) => {
-                self.world.pause_machine(NodeIndex(node), time);
-                self.world.network.is_running(NodeIndex(node))
-            }
+            Fault::Pause(node, time) => self.world.pause_machine(NodeIndex(node), time),
             Fault::StallDisk(node, time) => {
                 let until = self.world.network.now() + time;
                 let stalls_until = &mut self.world.machines[node as usize].disk_stalls_until;
+                let longer = until > *stalls_until;
                 *stalls_until = until.max(*stalls_until);
-                self.world.network.is_running(NodeIndex(node))
+                longer && self.world.network.is_running(NodeIndex(node))
             }
             Fault::Break(a, b) => self.world.cut_links(NodeIndex(a), NodeIndex(b)) > 0,
-            Fault::Unplug(node, _) => {
-                self.world.unplug(NodeIndex(node));
-                self.world.network.is_running(NodeIndex(node))
-            }
+            Fault::Unplug(node, _) => self.world.unplug(NodeIndex(node)),
             Fault::Rate(LinkRef::Wan { from, to }, rate) => {
                 self.rates.insert((from, to), rate);
-                self.set_rates(from, to);
-                true
+                self.set_rates(from, to)
             }
             Fault::Rate(..) => false,
             Fault::Loss(a, b, permille, _) => {
                 self.losses.entry(pair(a, b)).or_default().push(permille);
-                self.set_rates(a, b);
-                true
+                self.set_rates(a, b)
             }
             Fault::Cut(a, b, _) => {
                 *self.cuts.entry(pair(a, b)).or_default() += 1;
-                self.set_rates(a, b);
-                true
+                self.set_rates(a, b)
             }
         }
     }
@@ -256,17 +253,27 @@ impl Run {
         self.plan.topology.clusters()[cluster.as_usize()].name.clone()
     }
 
-    /// Gives the links between two clusters the rates that are left of them.
-    fn set_rates(&mut self, a: ClusterIndex, b: ClusterIndex) {
+    /// Gives the links between two clusters the rates that are left of them; whether these are others than before.
+    fn set_rates(&mut self, a: ClusterIndex, b: ClusterIndex) -> bool {
+        let (a, b) = pair(a, b);
+        let rates = self.rates_left(a, b);
+        match rates {
+            None => self.world.cut_clusters(a, b),
+            Some(rates) => self.world.heal_clusters(a, b, rates),
+        }
+        self.left.insert((a, b), rates) != Some(rates)
+    }
+
+    /// What is left of the links between two clusters, in each direction; none if they are cut.
+    fn rates_left(&self, a: ClusterIndex, b: ClusterIndex) -> Option<[u64; 2]> {
         if self.cuts.get(&pair(a, b)).is_some_and(|cuts| *cuts > 0) {
-            return self.world.cut_clusters(a, b);
+            return None;
         }
         let lost = self.losses.get(&pair(a, b)).and_then(|losses| losses.iter().max()).copied().unwrap_or(0);
-        let rates = [(a, b), (b, a)].map(|(from, to)| {
+        Some([(a, b), (b, a)].map(|(from, to)| {
             let delay_ns = self.plan.topology.wan(from, to).map_or(0, |link| link.one_way_delay_ns);
             self.rates[&(from, to)].min(rate_with_loss(lost, Duration(2 * delay_ns)))
-        });
-        self.world.heal_clusters(a, b, rates);
+        }))
     }
 
     // ---- The end ----
@@ -301,8 +308,14 @@ impl Run {
         // That somebody has given up may be on its way still.
         begun
             && !self.is_being_taken_over()
+            && !self.is_joined_later()
             && self.all_settled()
             && self.ids().all(|id| self.uncollected(id).is_none())
+    }
+
+    /// Whether a machine is not a member, and there is time for it to become one.
+    fn is_joined_later(&self) -> bool {
+        !self.is_patience_over() && self.outsider().is_some()
     }
 
     fn all_settled(&self) -> bool {
@@ -319,7 +332,7 @@ impl Run {
     fn may_begin(&self, planned: usize) -> bool {
         let root = NodeIndex(self.plan.broadcasts[planned].root);
         let member = self.world.machines[root.0 as usize].node.assignment().is_some();
-        self.world.network.is_running(root) && (member || !self.stopped.contains(&0))
+        self.world.network.is_running(root) && (member || !self.stopped.contains_key(&0))
     }
 
     pub(super) fn is_settled(&self, id: BroadcastId) -> bool {

@@ -14,9 +14,13 @@ use super::{SLACK, SLACK_FACTOR, Violation};
 use crate::network::NodeIndex;
 
 /// By then everyone who was there from the beginning has its place, and successors are named.
-const STANDS_AFTER: Time = Time(2_000_000_000);
+pub(super) const STANDS_AFTER: Time = Time(2_000_000_000);
 /// Two silences that are not farther apart than this may count as one: what waited in between has not all arrived.
 const SILENCES_APART: Duration = Duration::from_secs(1);
+/// What was released by the coordinator's word may be on its way for so long after its death.
+const RELEASE_ON_ITS_WAY: Duration = Duration::from_secs(5);
+/// Who has somebody beside it that has everything gets it within this, if it can get it at all.
+const HELPED_WITHIN: Duration = Duration(2 * SILENCE_MAX.0);
 /// Longer silences may be taken for a death: the last sign of life may be as old as a ping when one begins.
 const SILENCE_BORNE: Duration = Duration(SILENCE_MAX.0 - PING_INTERVAL.0 - SILENCES_APART.0);
 
@@ -122,8 +126,8 @@ impl Run {
 
     /// A node that gave up although its root lives, or all pieces are there.
     fn gave_up_too_soon(&self, id: BroadcastId) -> Option<usize> {
-        // With the coordinator and both its successors dead, nobody gives those a new peer who have lost theirs.
-        let led = self.concerned(id).any(|i| !self.world.machines[i].node.members().is_empty());
+        // With the coordinator and its successors dead, nobody gives those a new peer who have lost theirs.
+        let led = self.concerned(id).any(|i| self.leads(i) || self.ought_to_lead(i));
         let root = self.begun.iter().position(|begun| *begun == Some(id)).map(|i| &self.plan.broadcasts[i]);
         let root = root.expect("it has begun");
         // What waited for a disk for longer than a silence is borne came too late for the others; who has it all only since that disk
@@ -139,20 +143,45 @@ impl Run {
         if !led || !obtainable {
             return None;
         }
-        let holder = |i: usize| root_gone && self.world.machines[i].stored(id).is_some();
+        let holders = || (0..self.world.machines.len()).filter(|&i| self.world.machines[i].stored(id).is_some());
+        // Somebody in its sight had everything, and long enough.
+        let helped = |i: usize| {
+            let given_up = self.world.machines[i].seen.failed_at.get(&id);
+            let early = |at: Time| given_up.is_some_and(|given_up| at + HELPED_WITHIN <= *given_up);
+            let beside = |other: usize| !self.severed(i, other) && complete(other).is_some_and(|at| early(*at));
+            self.concerned(id).any(beside)
+        };
         let led = |i: usize| i == 0 || self.world.machines[i].seen.coordinator_since.is_some();
         let all = || 0..self.world.machines.len();
         let leaders: Vec<usize> = all().filter(|&i| led(i)).collect();
-        let needed: Vec<usize> = all().filter(|&i| led(i) || i == root.root as usize || holder(i)).collect();
+        let needed: Vec<usize> = all().filter(|&i| led(i) || i == root.root as usize).collect();
         let excused = |i: usize| {
-            let apart = |&other: &usize| self.severed(i, other);
+            let apart = |other: usize| self.severed(i, other);
             let unled = || leaders.iter().any(|&leader| self.severed(leader, root.root as usize));
-            needed.iter().any(apart) || unled() || !self.knows_the_way(i)
+            let unhelped = || root_gone && holders().any(apart) && !helped(i);
+            needed.iter().any(|&other| apart(other)) || unled() || unhelped() || !self.knows_the_way(i)
         };
         self.concerned(id).find(|&i| self.world.machines[i].seen.failed.contains_key(&id) && !excused(i))
     }
 
-    /// Whether a machine and one that leads others may hear of each other: one of them was told of the other, or there are machines
+    fn leads(&self, i: usize) -> bool {
+        !self.world.machines[i].node.members().is_empty()
+    }
+
+    /// Whether a machine lives that knows itself for a successor, has what a successor needs, and was in everybody's sight: if nobody leads, it has to.
+    fn ought_to_lead(&self, i: usize) -> bool {
+        let node = &self.world.machines[i].node;
+        let named = node
+            .assignment()
+            .is_some_and(|assignment| assignment.successors.iter().any(|successor| Some(successor.node) == node.id()));
+        let runs = |i: usize| self.world.network.is_running(NodeIndex(i as u32));
+        // Whoever stood still itself says nothing of this one.
+        let in_sight = |other: usize| self.severed(other, other) || !self.severed(i, other);
+        let may = named && self.world.machines[i].authority;
+        may && runs(i) && !self.severed(i, i) && (0..self.world.machines.len()).all(in_sight)
+    }
+
+    /// Whether a machine and one that leads others, or ought to, may hear of each other: one of them was told of the other, or there are machines
     /// between them of which that holds one by one, all alive. What a coordinator said last may have been lost with it, for a whole
     /// cluster.
     fn knows_the_way(&self, from: usize) -> bool {
@@ -174,7 +203,7 @@ impl Run {
             let new: Vec<usize> = known.filter(|other| reached.insert(*other)).collect();
             next.extend(new);
         }
-        reached.into_iter().any(|i| !self.world.machines[i].node.members().is_empty())
+        reached.into_iter().any(|i| self.leads(i) || self.ought_to_lead(i))
     }
 
     fn severed(&self, a: usize, b: usize) -> bool {
@@ -202,7 +231,7 @@ impl Run {
             Fault::Rate(LinkRef::Wan { .. }, _) | Fault::Loss(..) => true,
             _ => false,
         };
-        let died = self.stopped.contains(&0) && self.plan.faults.iter().all(stood) && self.plan.malicious.is_none();
+        let died = self.stopped.contains_key(&0) && self.plan.faults.iter().all(stood) && self.plan.malicious.is_none();
         if !died {
             return None;
         }
@@ -214,23 +243,31 @@ impl Run {
             let node = self.world.machines[i].node.id();
             node.is_some_and(|node| node == id.root || key_known((id, node)))
         };
-        // Whom the old coordinator has released, it knew the result of.
+        // Whom the old coordinator has released, it knew the result of. Whoever waits in vain for another one lets itself go at last.
         let taken_over = self.world.machines.iter().filter_map(|machine| machine.seen.coordinator_since).min();
-        let before = |at: &Time| taken_over.is_none_or(|since| *at < since);
+        let until = taken_over.unwrap_or_else(|| self.stopped[&0] + RELEASE_ON_ITS_WAY);
+        let before = |at: &Time| *at < until;
         let over = |i: usize| self.world.machines[i].seen.released.get(&id).is_some_and(before);
         self.concerned(id).filter(|&i| !over(i)).find(|&i| !collected(i))
     }
 
-    /// A machine that was not admitted although the founder was there all the time.
+    /// A machine that was not admitted although the founder was there all the time, and it had the time for it.
     fn outside(&self) -> Option<usize> {
-        if self.stopped.contains(&0) {
+        self.outsider().filter(|_| self.is_patience_over())
+    }
+
+    /// A machine that is not a member although the founder was there all the time.
+    pub(super) fn outsider(&self) -> Option<usize> {
+        if self.stopped.contains_key(&0) {
             return None;
         }
         let runs = |i: &usize| self.world.network.is_running(NodeIndex(*i as u32));
-        let patient = self.world.network.now().since(self.plan.faults_end()) >= SLACK;
-        (0..self.world.machines.len())
-            .filter(runs)
-            .find(|&i| patient && self.world.machines[i].node.assignment().is_none())
+        (0..self.world.machines.len()).filter(runs).find(|&i| self.world.machines[i].node.assignment().is_none())
+    }
+
+    /// Whether whoever waits for the founder's answer has waited for long enough.
+    pub(super) fn is_patience_over(&self) -> bool {
+        self.world.network.now().since(self.plan.faults_end()) >= SLACK
     }
 
     /// Everybody's state in words.
@@ -292,35 +329,4 @@ impl Run {
 }
 
 #[cfg(test)]
-mod tests {
-    use mobcast_topology::Topology;
-
-    use super::*;
-
-    #[test]
-    fn a_disk_stands_when_its_silences_together_are_longer_than_is_borne() {
-        let ms = |ms: u64| Some(Time(ms * 1_000_000));
-        let stands = |stalls: &[(u64, u64)]| {
-            let timed = |&(at, time): &(u64, u64)| Timed {
-                number: 0,
-                at: Time(at * 1_000_000),
-                fault: Fault::StallDisk(3, Duration::from_millis(time)),
-            };
-            let plan = Plan {
-                seed: 0,
-                topology: Topology::new(),
-                broadcasts: Vec::new(),
-                malicious: None,
-                clocks: Vec::new(),
-                slow_disks: Vec::new(),
-                faults: stalls.iter().map(timed).collect(),
-            };
-            (plan.disk_stands(3), plan.disk_stands(4))
-        };
-        assert_eq!(stands(&[(124, 20_700)]), (ms(20_824), None));
-        assert_eq!(stands(&[(124, 6_000)]), (None, None));
-        assert_eq!(stands(&[(100, 4_000), (4_500, 4_000)]), (ms(8_500), None), "half a second apart");
-        assert_eq!(stands(&[(100, 4_000), (9_000, 4_000)]), (None, None));
-        assert_eq!(stands(&[(100, 8_000), (20_000, 9_000)]), (ms(8_100), None), "the first one counts");
-    }
-}
+mod tests;

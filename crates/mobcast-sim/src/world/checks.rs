@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use mobcast_proto::content::HashedObject;
 use mobcast_proto::content::have::{HaveSet, Run};
 use mobcast_proto::group::report::Report;
 use mobcast_proto::io::Event;
@@ -93,14 +94,20 @@ impl World {
         }
     }
 
+    /// An object that came in one frame is stored if it is the root's, and not otherwise.
+    pub(super) fn check_whole(&self, index: NodeIndex, broadcast: BroadcastId, object: &HashedObject) {
+        let real = self.real.get(&broadcast).copied();
+        assert!(object.piece() == real, "{index:?} stores what is not the object of {broadcast}");
+    }
+
     pub(super) fn check_event(&self, index: NodeIndex, event: &Event) {
         match event {
             Event::RootMayLeave { broadcast } => self.check_may_leave(index, *broadcast),
             Event::Released { broadcast } => self.check_release(index, *broadcast),
             Event::Complete { broadcast, length, .. } => {
                 let machine = self.machine(index);
-                let size = machine.node.broadcast_state(*broadcast).map_or(1, |b| b.announcement.descriptor.piece_size);
-                let pieces = length.div_ceil(u64::from(size)) as u32;
+                let (bytes, pieces) = self.object(*broadcast);
+                assert!(*length == bytes, "{index:?} takes {length} bytes for the {bytes} of {broadcast}");
                 let all = (0..pieces).all(|piece| machine.holds(*broadcast, PieceIndex(piece)));
                 assert!(all || machine.node.id() == Some(broadcast.root), "{index:?} is complete without having all");
             }
@@ -115,8 +122,8 @@ impl World {
     fn check_may_leave(&self, index: NodeIndex, broadcast: BroadcastId) {
         let node = &self.machine(index).node;
         let receivers = node.members().iter().filter(|(member, ..)| *member != broadcast.root).count();
-        let known = node.progress(broadcast).map_or(0, |progress| progress.known);
-        for piece in (0..known).map(PieceIndex) {
+        // Of what the root has, whatever the coordinator knows of it.
+        for piece in (0..self.object(broadcast).1).map(PieceIndex) {
             let living = self.machines.iter().filter(|machine| machine.holds(broadcast, piece)).count();
             // The coordinator need not know that a machine has started again.
             let of_old = |stored: &&BTreeMap<BroadcastId, HaveSet>| {
@@ -140,6 +147,12 @@ impl World {
         }
     }
 
+    /// Bytes and pieces of what a root broadcasts.
+    fn object(&self, broadcast: BroadcastId) -> (u64, u32) {
+        let (bytes, piece_size) = self.objects[&broadcast];
+        (bytes, bytes.div_ceil(u64::from(piece_size)) as u32)
+    }
+
     fn machine(&self, index: NodeIndex) -> &Machine {
         &self.machines[index.0 as usize]
     }
@@ -156,3 +169,6 @@ impl Machine {
         self.stored.get(&broadcast)
     }
 }
+
+#[cfg(test)]
+mod tests;

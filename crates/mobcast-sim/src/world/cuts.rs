@@ -37,10 +37,11 @@ impl World {
         }
     }
 
-    /// Nothing leaves a machine or reaches it, until [`World::plug_in`].
-    pub fn unplug(&mut self, index: NodeIndex) {
-        self.machines[index.0 as usize].unplugged = true;
+    /// Nothing leaves a machine or reaches it, until [`World::plug_in`]. False if that is so already, or it does not run.
+    pub fn unplug(&mut self, index: NodeIndex) -> bool {
+        let before = std::mem::replace(&mut self.machines[index.0 as usize].unplugged, true);
         self.network.set_nic(index, Some(0), Some(0));
+        !before && self.network.is_running(index)
     }
 
     /// The machine's card carries `rate` bytes per second again, in each direction.

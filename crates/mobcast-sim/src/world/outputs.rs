@@ -90,7 +90,10 @@ impl World {
             | Output::Entrust { .. }
             | Output::Keep { .. } => self.use_keys(index, output),
             Output::VerifyPiece { broadcast, piece } => self.store(index, broadcast, piece),
-            Output::StoreWhole { broadcast, .. } => self.store(index, broadcast, PieceIndex(0)),
+            Output::StoreWhole { broadcast, object } => {
+                self.check_whole(index, broadcast, &object);
+                self.store(index, broadcast, PieceIndex(0));
+            }
             Output::Event(event) => {
                 self.tell_event(index, &event);
                 self.check_event(index, &event);
@@ -234,6 +237,7 @@ impl World {
             }
             Event::Failed { broadcast, failure } => {
                 machine.seen.failed.insert(broadcast, failure.to_string());
+                machine.seen.failed_at.insert(broadcast, now);
             }
             Event::Released { broadcast } => {
                 machine.seen.released.insert(broadcast, now);

@@ -6,14 +6,16 @@ use super::{Due, World};
 use crate::network::{Happening, NodeIndex};
 
 impl World {
-    /// A machine does nothing for `time`. What has been sent to it arrives, and waits.
-    pub fn pause_machine(&mut self, index: NodeIndex, time: Duration) {
+    /// A machine does nothing for `time`. What has been sent to it arrives, and waits. False if it stands already, or does not run.
+    pub fn pause_machine(&mut self, index: NodeIndex, time: Duration) -> bool {
         let machine = &mut self.machines[index.0 as usize];
-        if machine.held.is_none() && self.network.is_running(index) {
+        let pauses = machine.held.is_none() && self.network.is_running(index);
+        if pauses {
             machine.held = Some(Vec::new());
             let at = self.network.now() + time;
             self.network.schedule(at, Due::Resume(index));
         }
+        pauses
     }
 
     /// Whether a machine stands still.
