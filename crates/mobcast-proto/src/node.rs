@@ -18,6 +18,7 @@ use crate::group::coordinator::Coordinator;
 use crate::group::report::{Report, SignedReport};
 use crate::group::succession::Succession;
 use crate::io::{CloseReason, Event, OUTPUTS_KEPT, Output, PeerIdentity, Token};
+use crate::limits::{LINKS_MAX, LINKS_SPARE, OPEN_PIECES_BYTES_MAX};
 use crate::random::Random;
 use crate::sorted_map::SortedMap;
 use crate::strategy::Registry;
@@ -278,8 +279,12 @@ impl Node {
     /// # Panics
     /// If something does not add up: that is a bug.
     pub fn check_invariants(&self) {
-        let links = self.link_count();
-        assert!(links <= crate::limits::LINKS_MAX + crate::limits::LINKS_SPARE, "{links} links");
+        let (links, spare) = (self.link_count(), if self.coordinator.is_some() { LINKS_SPARE } else { 0 });
+        assert!(links <= LINKS_MAX + spare, "{links} links");
+        // At least a piece of each may be open.
+        let pieces = self.broadcasts.values().map(|broadcast| u64::from(broadcast.announcement.descriptor.piece_size));
+        let (open, most) = (self.open_bytes(), OPEN_PIECES_BYTES_MAX + pieces.sum::<u64>());
+        assert!(open <= most, "{open} bytes are open of all broadcasts");
         self.broadcasts.values().for_each(Broadcast::check_invariants);
         self.uploads.check_invariants();
         self.check_slots();
@@ -315,6 +320,9 @@ impl Node {
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Time) {
         self.set_now(now);
+        if self.broadcasts.len() > 1 {
+            self.share_open_budget();
+        }
         let due: Vec<BroadcastId> = self
             .broadcasts
             .values()

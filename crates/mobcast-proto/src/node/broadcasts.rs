@@ -69,15 +69,24 @@ impl Node {
         }
     }
 
-    /// Broadcasts in progress share the limit of open pieces, or what is left of it beside what is held of all.
-    fn share_open_budget(&mut self) {
+    /// Broadcasts in progress share the limit of open pieces, or what is left of it beside what is held of all. Who has more open than its
+    /// part, because it was alone before, keeps that until it has come, and the others have so much less.
+    pub(super) fn share_open_budget(&mut self) {
         let active = self.broadcasts.values().filter(|b| b.phase == Phase::Active).count().max(1) as u64;
         let descriptors = self.broadcasts.values().map(|broadcast| &broadcast.announcement.descriptor);
         let held: u64 = descriptors.map(|object| held_bytes(object.piece_count(), object.index_length)).sum();
         let limit = OPEN_PIECES_BYTES_MAX.saturating_sub(held).max(OPEN_PIECES_BYTES_MIN);
+        let open = self.open_bytes();
         for broadcast in self.broadcasts.values_mut() {
-            broadcast.swarm_mut().set_open_limit(limit / active);
+            let swarm = broadcast.swarm_mut();
+            let others = open - swarm.open_bytes();
+            swarm.set_open_limit((limit / active).min(limit.saturating_sub(others)));
         }
+    }
+
+    /// Bytes of open pieces, of all broadcasts.
+    pub(super) fn open_bytes(&self) -> u64 {
+        self.broadcasts.values().map(|broadcast| broadcast.swarm().open_bytes()).sum()
     }
 
     /// The application cannot take an object, or not any more.

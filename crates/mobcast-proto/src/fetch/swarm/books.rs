@@ -74,6 +74,11 @@ impl Swarm {
         Time::earliest([self.flush_at, self.wake_at])
     }
 
+    /// Bytes of open pieces.
+    pub(crate) fn open_bytes(&self) -> u64 {
+        self.open_bytes
+    }
+
     /// At least a piece may always be open.
     pub(crate) fn set_open_limit(&mut self, bytes: u64) {
         self.open_limit = bytes.max(u64::from(self.piece_size));
