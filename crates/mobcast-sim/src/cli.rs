@@ -53,8 +53,9 @@ struct RunArgs {
     #[arg(long)]
     quick: bool,
     /// How connections share the network: as liquids, or as TCP does, packet by packet (which takes longer)
-    #[arg(long, value_enum, default_value_t)]
-    model: ModelName,
+    /// [default: fluid]
+    #[arg(long, value_enum)]
+    model: Option<ModelName>,
     /// How TCP behaves in the packet model: CUBIC as in Linux, an approximation of BBR, or Reno as in ns-2
     #[arg(long, value_enum, value_name = "TCP")]
     tcp: Option<TcpName>,
@@ -70,7 +71,8 @@ struct RunArgs {
     /// Run also what would not fit into the memory that is free
     #[arg(long)]
     force: bool,
-    /// File that lines of results are added to; runs that it holds are not run again [default: standard output]
+    /// File that lines of results are added to; runs that it holds are not run again (those of an experiment with
+    /// stripes are, and take the place of its earlier ones) [default: standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -93,7 +95,7 @@ enum TcpName {
 
 impl RunArgs {
     fn model(&self) -> Result<Model, String> {
-        match (self.model, self.tcp) {
+        match (self.model.unwrap_or_default(), self.tcp) {
             (ModelName::Fluid, None) => Ok(Model::Fluid),
             (ModelName::Fluid, Some(_)) => {
                 Err("--tcp: there are connections of TCP in the packet model alone: add --model packet".to_owned())
@@ -101,6 +103,26 @@ impl RunArgs {
             (ModelName::Packet, None | Some(TcpName::Cubic)) => Ok(run::PACKET),
             (ModelName::Packet, Some(TcpName::Bbr)) => Ok(run::PACKET_BBR),
             (ModelName::Packet, Some(TcpName::Reno)) => Ok(run::PACKET_RENO),
+        }
+    }
+
+    /// What has no effect is refused: who asks for another kind of TCP must not be given the file's without a word.
+    fn check_for_stripes(&self) -> Result<(), String> {
+        let flags = [
+            ("--quick", self.quick, "it has no short form: leave the flag out, or make a file with fewer cases"),
+            ("--model", self.model.is_some(), "it runs packet by packet in any case: leave the flag out"),
+            ("--tcp", self.tcp.is_some(), "the file says how TCP behaves: leave the flag out, and set the key tcp"),
+            (
+                "--trace",
+                self.trace.is_some(),
+                "leave the flag out, and set the key sample_ms: lines of results have samples then",
+            ),
+            ("--seed", self.seed.is_some(), "nothing in it is random: leave the flag out"),
+            ("--force", self.force, "nobody looks at the memory that it takes: leave the flag out"),
+        ];
+        match flags.into_iter().find(|(_, given, _)| *given) {
+            Some((flag, _, mend)) => Err(format!("{flag}: {} has stripes: {mend}", self.experiment.display())),
+            None => Ok(()),
         }
     }
 }
@@ -128,6 +150,7 @@ fn text(error: impl Display) -> String {
 /// Runs all runs that are not there yet; whether all, earlier ones too, are complete.
 fn run(args: &RunArgs) -> Result<bool, String> {
     if mobcast_topology::files::striping::is_striping(&args.experiment).map_err(text)? {
+        args.check_for_stripes()?;
         return striping::run(&args.experiment, args.output.as_deref());
     }
     let mut experiment = Experiment::load(&args.experiment).map_err(text)?;
@@ -136,7 +159,7 @@ fn run(args: &RunArgs) -> Result<bool, String> {
         eprintln!("{}: there is no table [quick]: the experiment runs as a whole", args.experiment.display());
     }
     let model = args.model()?;
-    if args.trace.is_some() && args.model != ModelName::Packet {
+    if args.trace.is_some() && args.model != Some(ModelName::Packet) {
         return Err("--trace: there are windows and queues in the packet model alone: add --model packet".to_owned());
     }
     let (ours, rivals): (Vec<Planned>, Vec<Planned>) =

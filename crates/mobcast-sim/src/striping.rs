@@ -89,8 +89,8 @@ impl Dumbbell {
         StripingRecord {
             striping: experiment.name.clone(),
             nodes: case.nodes,
-            between_mbit_per_s: case.between_bytes_per_s as f64 / 125_000.0,
-            round_trip_ms: case.round_trip_ns as f64 / 1e6,
+            between_mbit_per_s: mbit_per_s(case),
+            round_trip_ms: round_trip_ms(case),
             stripes: case.stripes,
             queue_packets: case.queue_packets,
             seconds: ends.and_then(|ends| ends.into_iter().max()).map(|at_ns| at_ns as f64 / 1e9),
@@ -109,6 +109,23 @@ impl Dumbbell {
 /// Runs one case.
 pub fn simulate(experiment: &StripingExperiment, case: &StripingCase) -> StripingRecord {
     Dumbbell::new(experiment, case).run(experiment, case)
+}
+
+/// Whether a line is of one of the cases of this experiment.
+pub fn is_of(record: &StripingRecord, experiment: &StripingExperiment) -> bool {
+    let of_case = |case: &StripingCase| {
+        (record.nodes, record.stripes, record.queue_packets) == (case.nodes, case.stripes, case.queue_packets)
+            && (record.between_mbit_per_s, record.round_trip_ms) == (mbit_per_s(case), round_trip_ms(case))
+    };
+    record.striping == experiment.name && experiment.cases.iter().any(of_case)
+}
+
+fn mbit_per_s(case: &StripingCase) -> f64 {
+    case.between_bytes_per_s as f64 / 125_000.0
+}
+
+fn round_trip_ms(case: &StripingCase) -> f64 {
+    case.round_trip_ns as f64 / 1e6
 }
 
 /// Packets of each stripe: as even as whole packets allow.

@@ -128,19 +128,22 @@ fn the_help_names_every_flag() {
               --seed <SEED>       Seed of the experiment, in place of the file's
               --force             Run also what would not fit into the memory that is free
               --output <FILE>     File that lines of results are added to; runs that it holds are not run
-                                  again [default: standard output]
+                                  again (those of an experiment with stripes are, and take the place of its
+                                  earlier ones) [default: standard output]
           -h, --help              Print help
     "#]]
     .assert_eq(&help);
 }
 
+/// Four cases of a moment.
+const STRIPES: &str = "title = \"stripes\"\n[striping]\nnodes = [1]\nbetween_mbit_per_s = [10]\nround_trip_ms = [20, 40]\n\
+                       stripes = [1, 4]\nbytes_per_node = 100_000\nsample_ms = 10.0\n";
+
 #[test]
 fn an_experiment_with_stripes_gives_a_line_for_each_case_and_a_table() {
     let directory = tempfile::tempdir().unwrap();
     let [file, lines] = ["s.toml", "s.jsonl"].map(|name| directory.path().join(name).display().to_string());
-    let text = "title = \"stripes\"\n[striping]\nnodes = [1]\nbetween_mbit_per_s = [10]\nround_trip_ms = [20, 40]\n\
-                stripes = [1, 4]\nbytes_per_node = 100_000\nsample_ms = 10.0\n";
-    std::fs::write(&file, text).unwrap();
+    std::fs::write(&file, STRIPES).unwrap();
     let output = sim(&["run", &file, "--output", &lines]);
     assert!(output.status.success(), "{}", errors(&output));
     assert!(errors(&output).contains("1      10     40    50 |"), "{}", errors(&output));
@@ -150,10 +153,59 @@ fn an_experiment_with_stripes_gives_a_line_for_each_case_and_a_table() {
     assert!(records.iter().all(|r| r["sent_packets"] == 98 && r["samples"].as_array().unwrap().len() > 10));
     let again = sim(&["run", &file]);
     assert_eq!(String::from_utf8(again.stdout).unwrap(), written, "the same again");
-    std::fs::write(&file, format!("{text}longest_s = 0.05\n")).unwrap();
+    std::fs::write(&file, format!("{STRIPES}longest_s = 0.05\n")).unwrap();
     let output = sim(&["run", &file]);
     assert_eq!(output.status.code(), Some(1));
     assert!(errors(&output).contains("4 cases take longer than longest_s = 0.05"), "{}", errors(&output));
+}
+
+#[test]
+fn stripes_take_the_place_of_their_own_lines_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let [file, lines] = ["s.toml", "r.jsonl"].map(|name| directory.path().join(name).display().to_string());
+    std::fs::write(&file, STRIPES).unwrap();
+    assert!(sim(&["run", &file, "--output", &lines]).status.success());
+    let own = std::fs::read_to_string(&lines).unwrap();
+    let output = sim(&["run", &file, "--output", &lines]);
+    assert!(output.status.success(), "{}", errors(&output));
+    assert_eq!(std::fs::read_to_string(&lines).unwrap(), own);
+
+    let scenarios = Scenarios::new(&m2(), ONE);
+    let of_a_run = String::from_utf8(run(&scenarios, &[]).stdout).unwrap();
+    let of_another_file = own.replace("\"striping\":\"s\"", "\"striping\":\"t\"");
+    let of_another_case = own.replace("\"stripes\":4", "\"stripes\":5");
+    for (others, line) in [(of_a_run, 1), (of_another_file, 1), (of_another_case, 2), (format!("{own}notes\n"), 5)] {
+        std::fs::write(&lines, &others).unwrap();
+        let output = sim(&["run", &file, "--output", &lines]);
+        assert_eq!(output.status.code(), Some(2), "{others}");
+        assert!(
+            errors(&output).contains(&format!("r.jsonl:{line}: this is no line of a case of s, and would be lost"))
+        );
+        assert_eq!(std::fs::read_to_string(&lines).unwrap(), others, "nothing is lost");
+    }
+}
+
+#[test]
+fn flags_that_stripes_do_not_follow_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let [file, trace] = ["s.toml", "trace"].map(|name| directory.path().join(name).display().to_string());
+    std::fs::write(&file, STRIPES).unwrap();
+    let flags: [&[&str]; 7] = [
+        &["--quick"],
+        &["--model", "packet"],
+        &["--model", "fluid"],
+        &["--tcp", "cubic"],
+        &["--trace", &trace],
+        &["--seed", "1"],
+        &["--force"],
+    ];
+    for flag in flags {
+        let output = sim(&[&["run", &file], flag].concat());
+        assert_eq!(output.status.code(), Some(2), "{flag:?}");
+        let words = errors(&output);
+        assert!(words.contains(&format!("{}: ", flag[0])) && words.contains("s.toml has stripes: "), "{words}");
+        assert!(output.stdout.is_empty(), "{flag:?}");
+    }
 }
 
 #[test]

@@ -5,15 +5,19 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
-use mobcast_sim::striping::simulate;
+use mobcast_sim::striping::{is_of, simulate};
 use mobcast_topology::files::StripingExperiment;
 use mobcast_topology::record::StripingRecord;
 
 use super::text;
 
-/// Runs all cases; whether all came to their end. Lines go to `output`, which is written anew, or to standard output.
+/// Runs all cases; whether all came to their end. Lines go to `output`, where they take the place of earlier ones of the same
+/// cases, or to standard output.
 pub fn run(path: &Path, output: Option<&Path>) -> Result<bool, String> {
     let experiment = StripingExperiment::load(path).map_err(text)?;
+    if let Some(path) = output {
+        check_replaceable(path, &experiment)?;
+    }
     eprintln!("{}: {} cases", experiment.title, experiment.cases.len());
     let records: Vec<StripingRecord> = experiment.cases.iter().map(|case| simulate(&experiment, case)).collect();
     let mut lines = String::new();
@@ -32,6 +36,28 @@ pub fn run(path: &Path, output: Option<&Path>) -> Result<bool, String> {
         eprintln!("{} cases take longer than longest_s = {longest}: raise it", over.len());
     }
     Ok(over.is_empty())
+}
+
+/// What took hours must not be lost to a wrong name: a file is written anew only if it holds lines of these cases alone.
+fn check_replaceable(path: &Path, experiment: &StripingExperiment) -> Result<(), String> {
+    // A device or a pipe holds nothing, and reading it could last.
+    if !path.is_file() {
+        return Ok(());
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let path = path.display();
+        format!("{path}: {error}: name a file that holds nothing but lines of {}, or another one", experiment.name)
+    })?;
+    let is_ours = |line: &str| serde_json::from_str(line).is_ok_and(|record| is_of(&record, experiment));
+    match text.lines().position(|line| !line.trim().is_empty() && !is_ours(line)) {
+        Some(index) => Err(format!(
+            "{}:{}: this is no line of a case of {}, and would be lost: name another file, or remove this one",
+            path.display(),
+            index + 1,
+            experiment.name
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Seconds by the number of stripes (columns) and everything else (rows).
