@@ -107,7 +107,8 @@ pub struct Outcome {
 }
 
 impl Experiment {
-    /// A broadcast from the first cluster's first node to all nodes of a network that does not change.
+    /// A broadcast from the first cluster's first node to all nodes of a network that does not change. Machines and network
+    /// have the same seed.
     pub fn new(scenario: Scenario, object_bytes: u64, seed: u64) -> Experiment {
         Experiment {
             scenario,
@@ -118,7 +119,7 @@ impl Experiment {
             gauge: true,
             measure: false,
             steps: Vec::new(),
-            network: NetworkSettings { report_drained: true, ..NetworkSettings::default() },
+            network: NetworkSettings { seed, report_drained: true, ..NetworkSettings::default() },
             settings: Settings { seed, ..Settings::default() },
             strategy: "mob".into(),
             registry: Registry::default(),

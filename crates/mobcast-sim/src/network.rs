@@ -84,6 +84,8 @@ pub enum Model {
 pub struct Settings {
     /// The model.
     pub model: Model,
+    /// Which packets the packet model loses by chance follows from it.
+    pub seed: u64,
     /// Rates of the fluid model are settled at multiples of this; zero means at once and exactly.
     pub quantum: Duration,
     /// At most so many bytes per round trip on each flow of the fluid model.
@@ -97,7 +99,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         let quantum = Duration::from_millis(1);
-        Settings { model: Model::Fluid, quantum, window_bytes: None, slow_start: true, report_drained: false }
+        Settings { model: Model::Fluid, seed: 1, quantum, window_bytes: None, slow_start: true, report_drained: false }
     }
 }
 

@@ -53,7 +53,7 @@ const SOURCE_INTERVAL: Duration = Duration::from_millis(5);
 /// How the nodes' machines behave.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Everything that is random follows from it.
+    /// Everything that is random in machines follows from it; the network has a seed of its own.
     pub seed: u64,
     /// Bytes per second at which the root reads and hashes its source. By default what one core does: 0.17 and 0.16 s for a
     /// GB (`docs/performance.md`).

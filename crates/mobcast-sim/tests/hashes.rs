@@ -10,7 +10,7 @@ use mobcast_sim::experiment::Experiment;
 use mobcast_sim::faults;
 use mobcast_sim::network::Model;
 use mobcast_sim::run::{PACKET, PACKET_BBR, PACKET_RENO, instrument};
-use mobcast_topology::{Scenario, preset};
+use mobcast_topology::{Cluster, ClusterIndex, Scenario, Topology, WanLink, preset};
 
 const MODELS: [Model; 4] = [Model::Fluid, PACKET, PACKET_BBR, PACKET_RENO];
 
@@ -32,6 +32,27 @@ fn the_same_seed_is_the_same_run_again_and_another_one_is_not() {
             assert_ne!(of(1), of(2), "{} {}", strategy.name, instrument(model));
         }
     }
+}
+
+#[test]
+fn packets_that_are_lost_by_chance_follow_the_seed() {
+    let hash = |seed| {
+        let mut topology = Topology::new();
+        for name in ["a", "b"] {
+            topology.add_cluster(Cluster::new(name, 1)).expect("the names differ");
+        }
+        let link = WanLink { loss_per_million: 20_000, ..WanLink::new(1_000_000, 10_000_000) };
+        topology.link_both(ClusterIndex(0), ClusterIndex(1), link).expect("they are there");
+        let mut experiment = Experiment::new(Scenario::steady(topology), 1_000_000, seed);
+        experiment.network.model = PACKET;
+        // The machines roll the same dice each time: what differs is the network.
+        experiment.settings.seed = 1;
+        let outcome = experiment.run();
+        assert_eq!((outcome.stuck, outcome.complete.contains(&None)), (None, false));
+        outcome.trace_hash
+    };
+    assert_eq!(hash(1), hash(1));
+    assert_ne!(hash(1), hash(2));
 }
 
 #[test]

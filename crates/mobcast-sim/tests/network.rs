@@ -8,6 +8,7 @@ use mobcast_topology::{Cluster, ClusterIndex, LinkRef, Topology, WanNic, preset}
 const MS: u64 = 1_000_000;
 const EXACT: Settings = Settings {
     model: Model::Fluid,
+    seed: 1,
     quantum: Duration::ZERO,
     window_bytes: None,
     slow_start: false,

@@ -33,7 +33,7 @@ impl Medium {
     pub fn new(topology: &Topology, settings: Settings) -> Medium {
         match settings.model {
             Model::Fluid => Medium::Fluid(Box::new(Fluid::new(topology, settings))),
-            Model::Packet(tcp) => Medium::Packet(Box::new(Packets::new(topology, tcp))),
+            Model::Packet(tcp) => Medium::Packet(Box::new(Packets::new(topology, tcp, settings.seed))),
         }
     }
 

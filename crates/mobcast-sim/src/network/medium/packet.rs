@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 
 use mobcast_proto::Time;
+use mobcast_proto::random::mix2;
 use mobcast_topology::{Cluster, ClusterIndex, LinkRef, QueueLimit, Topology, WanLink};
 
 use crate::link::{Cancelled, Class, Sent};
@@ -64,6 +65,7 @@ pub(in crate::network) struct Packets {
     ways: Ways<PortIndex>,
     /// By flow, which is also the number of its connection.
     lanes: Vec<Lane>,
+    /// Of the latest port. Each follows from the one before, so that no two networks have a port in common.
     seed: u64,
     /// Sizes of the segments that are being cut.
     sizes: Vec<u32>,
@@ -72,7 +74,7 @@ pub(in crate::network) struct Packets {
 /// Makes ports of parts of the network.
 fn ports<'a>(engine: &'a mut Engine, seed: &'a mut u64) -> impl FnMut(Part, Option<u64>) -> Option<PortIndex> + 'a {
     |part, rate| {
-        *seed += 1;
+        *seed = mix2(*seed, 1);
         let settings = match part {
             Part::NicOut => PortSettings::new(rate, 0),
             Part::NicIn => PortSettings::new(rate, 0).with_limit(Limit::Bytes(PORT_QUEUE_BYTES)),
@@ -95,10 +97,9 @@ fn access_queue(rate_bytes_per_s: Option<u64>) -> Limit {
 
 /// Commands.
 impl Packets {
-    pub fn new(topology: &Topology, tcp: TcpSettings) -> Packets {
+    pub fn new(topology: &Topology, tcp: TcpSettings, mut seed: u64) -> Packets {
         let sizes = PacketSizes { data_bytes: PACKET_BYTES, ack_bytes: PACKET_HEADER_BYTES };
         let mut engine = Engine::new(tcp, sizes);
-        let mut seed = 0;
         let ways = Ways::new(topology, ports(&mut engine, &mut seed));
         Packets { engine, ways, lanes: Vec::new(), seed, sizes: Vec::new() }
     }
