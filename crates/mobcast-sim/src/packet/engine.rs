@@ -47,8 +47,8 @@ pub enum Note {
 /// sockets hold.
 pub const UNSENT_SEGMENTS: u32 = 90;
 
-/// The way of a connection's packets.
-#[derive(Clone, Copy, Debug)]
+/// The way of a connection's packets, in one direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Path {
     ports: [u32; HOPS_MAX],
     hops: u8,
@@ -60,6 +60,8 @@ struct Packet {
     connection: u32,
     content: Content,
     hop: u8,
+    /// Which of its connection's routes it takes to the end.
+    route: u8,
 }
 
 /// What a packet carries.
@@ -74,8 +76,13 @@ enum Content {
 struct Connection {
     sender: Sender,
     receiver: Receiver,
+    /// The paths of segments and acknowledgements that leave from here on.
     forward: Path,
     back: Path,
+    /// Those before, in order, for the packets that left then.
+    former: Vec<(Path, Path)>,
+    /// How many those are.
+    route: u8,
     /// The one valid entry of each timer in the event queue.
     sender_timer_ns: Option<u64>,
     receiver_timer_ns: Option<u64>,
@@ -105,10 +112,25 @@ impl Connection {
         self.sizes_from = acknowledged;
     }
 
-    fn path(&self, content: Content) -> &Path {
-        match content {
+    /// A packet that leaves now.
+    fn packet(&self, connection: u32, content: Content) -> Packet {
+        Packet { connection, content, hop: 0, route: self.route }
+    }
+
+    fn path(&self, packet: Packet) -> &Path {
+        match packet.content {
+            _ if packet.route != self.route => self.former_path(packet),
             Content::Segment(_) => &self.forward,
             Content::Ack(_) => &self.back,
+        }
+    }
+
+    #[cold]
+    fn former_path(&self, packet: Packet) -> &Path {
+        let (forward, back) = &self.former[usize::from(packet.route)];
+        match packet.content {
+            Content::Segment(_) => forward,
+            Content::Ack(_) => back,
         }
     }
 }
@@ -179,6 +201,8 @@ impl Engine {
             receiver: Receiver::new(self.tcp),
             forward: path(forward),
             back: path(back),
+            former: Vec::new(),
+            route: 0,
             sender_timer_ns: None,
             receiver_timer_ns: None,
             done_at_ns: None,
@@ -238,10 +262,19 @@ impl Engine {
         self.plan(port.0);
     }
 
-    /// Leads the packets that a connection sends from here on across other ports.
+    /// Leads the packets that a connection sends from here on across other ports; those under way keep theirs.
+    ///
+    /// # Panics
+    /// If a connection is led across other ports more than 255 times: each port of its paths comes into being once.
     pub fn reroute(&mut self, connection: ConnectionIndex, forward: &[PortIndex], back: &[PortIndex]) {
         let state = &mut self.connections[connection.0 as usize];
-        (state.forward, state.back) = (path(forward), path(back));
+        let (forward, back) = (path(forward), path(back));
+        if (forward, back) == (state.forward, state.back) {
+            return;
+        }
+        state.route = state.route.checked_add(1).expect("a connection is led across other ports at most 255 times");
+        state.former.push((state.forward, state.back));
+        (state.forward, state.back) = (forward, back);
     }
 
     /// When the next packet arrives somewhere, or a timer runs out; none if there is nothing on its way.
@@ -361,9 +394,10 @@ impl Engine {
         if connection.closed {
             return;
         }
-        let path = connection.path(packet.content);
+        let path = connection.path(packet);
         if packet.hop < path.hops {
-            return self.push(packet);
+            let port = path.ports[usize::from(packet.hop)];
+            return self.push(packet, port);
         }
         let (kind, number) = match packet.content {
             Content::Segment(number) => (0, number),
@@ -388,13 +422,12 @@ impl Engine {
         }
     }
 
-    fn push(&mut self, packet: Packet) {
+    fn push(&mut self, packet: Packet, port: u32) {
         let connection = &self.connections[packet.connection as usize];
         let bytes = match packet.content {
             Content::Ack(_) => self.sizes.ack_bytes,
             Content::Segment(segment) => connection.size_of(segment).unwrap_or(self.sizes.data_bytes),
         };
-        let port = connection.path(packet.content).ports[usize::from(packet.hop)];
         if self.ports[port as usize].push(self.now_ns, bytes, packet) {
             self.enter_first(packet);
             self.plan(port);
@@ -444,7 +477,8 @@ impl Engine {
                 break;
             }
             let Some(segment) = connection.sender.poll(now_ns) else { break };
-            self.push(Packet { connection: index, content: Content::Segment(segment), hop: 0 });
+            let (packet, port) = (connection.packet(index, Content::Segment(segment)), connection.forward.ports[0]);
+            self.push(packet, port);
         }
         let connection = &mut self.connections[index as usize];
         if connection.watched {
@@ -485,7 +519,9 @@ impl Engine {
 
     fn acknowledge(&mut self, index: u32, ack: Option<Ack>) {
         if let Some(ack) = ack {
-            self.push(Packet { connection: index, content: Content::Ack(ack), hop: 0 });
+            let connection = &self.connections[index as usize];
+            let (packet, port) = (connection.packet(index, Content::Ack(ack)), connection.back.ports[0]);
+            self.push(packet, port);
         }
         let connection = &mut self.connections[index as usize];
         let Some(at_ns) = connection.receiver.deadline_ns() else { return };

@@ -58,6 +58,34 @@ fn a_short_queue_loses_packets_and_all_arrive() {
 }
 
 #[test]
+fn packets_under_way_keep_their_path_when_the_connection_gets_another() {
+    let (mut engine, forward, back) = line(Limit::None, TcpSettings::ns2(64));
+    let [access, far] = [0; 2].map(|_| engine.add_port(PortSettings::new(Some(1_000_000), 0)));
+    let connection = engine.open(&[forward], &[back], 3);
+    // The first segment is on the line, then its acknowledgement.
+    engine.run(10 * MS);
+    engine.reroute(connection, &[access, forward], &[back]);
+    engine.run(60 * MS);
+    engine.reroute(connection, &[access, forward], &[far, back]);
+    engine.run(101 * MS + 39_999);
+    assert_eq!(engine.sender(connection).acknowledged(), 0);
+    engine.run(101 * MS + 40_000);
+    assert_eq!(engine.sender(connection).acknowledged(), 1, "after a round trip, as if nothing had changed");
+    let packets = |engine: &Engine| [forward, access, back, far].map(|port| engine.counters(port).packets);
+    assert_eq!(packets(&engine), [1, 2, 1, 0], "the other two are in the first port of the longer path");
+    assert!(engine.run(u64::MAX));
+    assert_eq!(packets(&engine), [3, 2, 3, 2], "each takes each port of its path once");
+}
+
+#[test]
+fn the_same_path_again_is_no_other_path() {
+    let (mut engine, forward, back) = line(Limit::None, TcpSettings::ns2(64));
+    let connection = engine.open(&[forward], &[back], 1);
+    (0..1_000).for_each(|_| engine.reroute(connection, &[forward], &[back]));
+    assert!(engine.connections[0].former.is_empty());
+}
+
+#[test]
 fn the_same_calls_give_the_same_packets() {
     let run = |segments| {
         let (mut engine, forward, back) = line(Limit::Packets(7), TcpSettings::ns2(64));
