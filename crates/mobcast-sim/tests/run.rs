@@ -1,7 +1,8 @@
 //! Planned runs of experiments' files in the simulator, and what stands in their lines.
 
 use mobcast_sim::network::Model;
-use mobcast_sim::run::{RunError, Simulated, check, simulate};
+use mobcast_sim::run::memory::needed_bytes;
+use mobcast_sim::run::{PACKET, RunError, Simulated, check, simulate};
 use mobcast_topology::files::{Experiment, Planned};
 use mobcast_topology::record::{RunOutcome, RunRecord};
 
@@ -157,4 +158,34 @@ fn what_the_lab_runs_runs_here_too() {
         }
     }
     assert!(seen >= 20, "{seen} experiments");
+}
+
+#[test]
+fn memory_is_reckoned_by_nodes_links_and_pieces() {
+    let planned = &planned(&m2(), "sizes_mb = [1.6384]\npiece_size = 16384\nrepetitions = 1\n")[0];
+    // 16 nodes with 100 pieces: 70 KiB, and 40 bytes for each piece. Each has three peers in its cluster and three in others: an end of a
+    // link is 1,200 bytes, or 52 KiB with packets, and two bytes for each piece.
+    let nodes = 16 * (71_680 + 40 * 100);
+    assert_eq!(needed_bytes(planned, Model::Fluid), nodes + 16 * 6 * (1_200 + 2 * 100));
+    assert_eq!(needed_bytes(planned, PACKET), nodes + 16 * 6 * (53_248 + 2 * 100));
+    let large = network(&[("A", 1_000, "")], &[]);
+    let planned = &self::planned(&large, "sizes_mb = [1.6384]\npiece_size = 16384\nrepetitions = 1\n")[0];
+    assert_eq!(needed_bytes(planned, Model::Fluid), 1_000 * (71_680 + 4_000 + 24 * 1_400), "at most 24 local peers");
+}
+
+#[test]
+fn memory_is_reckoned_within_a_third_of_what_large_runs_took() {
+    // Clusters, nodes of each, pieces, and MiB at the peak: docs/reproducing/scale.md.
+    for (clusters, nodes, pieces, measured) in [(10, 1_000, 1_000, 1_904.0), (50, 2_000, 50, 10_240.0)] {
+        let names: Vec<String> = (0..clusters).map(|i| format!("c{i}x")).collect();
+        let sites: Vec<(&str, u32, &str)> = names.iter().map(|name| (name.as_str(), nodes, "")).collect();
+        let pairs = (0..clusters).flat_map(|a| (a + 1..clusters).map(move |b| (a, b)));
+        let links: Vec<(&str, &str, f64)> = pairs.map(|(a, b)| (&*names[a], &*names[b], 10.0)).collect();
+        let megabytes = f64::from(pieces * (128 << 10)) / 1e6;
+        let experiment = format!("sizes_mb = [{megabytes:?}]\npiece_size = 131072\nrepetitions = 1\n");
+        let planned = &planned(&network(&sites, &links), &experiment)[0];
+        let ratio = needed_bytes(planned, Model::Fluid) as f64 / f64::from(1 << 20) / measured;
+        println!("{clusters} clusters of {nodes} nodes, {pieces} pieces: {ratio:.2} of what was measured");
+        assert!((0.75..4.0 / 3.0).contains(&ratio), "{ratio:.2}");
+    }
 }

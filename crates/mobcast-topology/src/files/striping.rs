@@ -187,3 +187,30 @@ impl Text {
         Ok((self.within(value, 0.001, 1e9, "Mbit/s")? * BYTES_PER_MBIT).round() as u64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_file_does_not_say_is_as_in_the_paper() {
+        let directory = tempfile::tempdir().expect("temporary files can be made");
+        let path = directory.path().join("s.toml");
+        let text =
+            "title = \"s\"\n[striping]\nnodes = [8]\nbetween_mbit_per_s = [10]\nround_trip_ms = [20]\nstripes = [4]\n";
+        std::fs::write(&path, text).expect("files can be written");
+        let experiment = StripingExperiment::load(&path).expect("it is complete");
+        let case = StripingCase {
+            nodes: 8,
+            between_bytes_per_s: 1_250_000,
+            round_trip_ns: 20_000_000,
+            stripes: 4,
+            // Not in the paper: what ns-2 has.
+            queue_packets: 50,
+        };
+        assert_eq!(experiment.cases, [case]);
+        let numbers = (experiment.bytes_per_node, experiment.packet_bytes, experiment.window_packets);
+        assert_eq!(numbers, (8_388_608, 1_024, 64));
+        assert_eq!((experiment.tcp, experiment.card_bytes_per_s), (StripingTcp::Ns2Reno, 12_500_000));
+    }
+}

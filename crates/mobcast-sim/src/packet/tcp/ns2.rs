@@ -376,4 +376,102 @@ mod tests {
         // 9 ticks: srtt 5.5; variation 2.5 + (4 - 2) / 4 = 3; so 17 whole ticks.
         assert_eq!(sender.timeout_ns, 1_700 * MS);
     }
+
+    #[test]
+    fn what_is_halved_is_the_window_that_the_receiver_allows() {
+        let mut sender = Ns2Sender::new(TcpSettings::ns2(20));
+        sender.supply(100);
+        (sender.window, sender.threshold) = (50.0, 20.0);
+        assert_eq!(burst(&mut sender, 0).len(), 20);
+        sender.handle_ack(100 * MS, 2);
+        burst(&mut sender, 100 * MS);
+        (0..3).for_each(|_| sender.handle_ack(200 * MS, 2));
+        assert_eq!((sender.threshold(), sender.window()), (10.0, 10.0), "20 of 50 were on their way");
+    }
+
+    #[test]
+    fn the_threshold_never_falls_below_two_segments() {
+        let mut sender = sender(10);
+        for window in [3.0, 1.0] {
+            sender.window = window;
+            burst(&mut sender, 0);
+            let at = sender.deadline_ns().expect("a timer runs");
+            sender.handle_timeout(at);
+            assert_eq!((sender.threshold(), sender.window()), (2.0, 1.0), "after a window of {window}");
+        }
+    }
+
+    #[test]
+    fn duplicates_of_what_was_out_before_a_timeout_tell_of_no_loss() {
+        let mut sender = after_a_loss();
+        let at = sender.deadline_ns().expect("a timer runs");
+        sender.handle_timeout(at);
+        burst(&mut sender, at);
+        sender.handle_ack(at + MS, 10);
+        (0..5).for_each(|_| sender.handle_ack(at + 2 * MS, 10));
+        assert_eq!(sender.counters().fast_retransmits, 0, "10 is one of the 20 segments that were out");
+        // Everything up to the first segment after them is there: what is missing then is a loss again.
+        sender.window = 16.0;
+        sender.handle_ack(at + 3 * MS, 21);
+        burst(&mut sender, at + 3 * MS);
+        (0..3).for_each(|_| sender.handle_ack(at + 4 * MS, 21));
+        assert_eq!(sender.counters().fast_retransmits, 1);
+    }
+
+    #[test]
+    fn a_timed_segment_that_is_lost_is_not_timed() {
+        let mut sender = after_a_loss();
+        assert_eq!(sender.timed, Some((4, 0)));
+        (0..3).for_each(|_| sender.handle_ack(100 * MS, 4));
+        assert_eq!(burst(&mut sender, 100 * MS), [4]);
+        sender.handle_ack(200 * MS, 20);
+        assert_eq!(
+            (sender.timeout_ns, sender.srtt_ticks),
+            (6 * SECOND, 0),
+            "nobody knows which of the two has arrived"
+        );
+    }
+
+    #[test]
+    fn the_timeout_is_doubled_until_a_segment_was_timed() {
+        let mut sender = sender(10);
+        burst(&mut sender, 0);
+        let mut at = 0;
+        for _ in 0..2 {
+            at = sender.deadline_ns().expect("a timer runs");
+            sender.handle_timeout(at);
+            burst(&mut sender, at);
+        }
+        sender.handle_ack(at + 100 * MS, 1);
+        assert_eq!(burst(&mut sender, at + 100 * MS), [1, 2]);
+        assert_eq!(sender.deadline_ns(), Some(at + 100 * MS + 24 * SECOND), "what was sent twice was not timed");
+        sender.handle_ack(at + 200 * MS, 2);
+        // One tick: srtt 1, variation 0.5, so 3 ticks.
+        assert_eq!(sender.deadline_ns(), Some(at + 200 * MS + 300 * MS));
+    }
+
+    #[test]
+    fn the_fourth_timeout_in_a_row_makes_it_forget_the_round_trip_time() {
+        // A round trip of 5 ticks, so many timeouts, and then one of a tick: as the first that was ever seen, or as another one.
+        let timeout_after = |timeouts: u32| {
+            let mut sender = sender(10);
+            burst(&mut sender, 0);
+            sender.handle_ack(500 * MS, 1);
+            burst(&mut sender, 500 * MS);
+            let mut at = 0;
+            for _ in 0..timeouts {
+                at = sender.deadline_ns().expect("a timer runs");
+                sender.handle_timeout(at);
+                burst(&mut sender, at);
+            }
+            sender.handle_ack(at, 3);
+            assert_eq!(burst(&mut sender, at), [3, 4]);
+            sender.handle_ack(at + 100 * MS, 4);
+            sender.timeout_ns
+        };
+        // srtt 5 - 4 / 8 = 4.5; variation 2.5 + (4 - 2) / 4 = 3; so 16 whole ticks.
+        assert_eq!(timeout_after(3), 1_600 * MS);
+        // srtt 1, variation 0.5, so 3 ticks.
+        assert_eq!(timeout_after(4), 300 * MS);
+    }
 }

@@ -448,4 +448,21 @@ mod tests {
         (0..5).for_each(|segment| sender.handle_ack(50 * MS, ack(segment + 1, segment)));
         assert_eq!(sender.window(), 10.0);
     }
+
+    #[test]
+    fn no_more_is_sent_than_the_receiver_has_room_for() {
+        for settings in [TcpSettings::linux(4), TcpSettings::bbr(4)] {
+            let mut sender = SackSender::new(settings);
+            sender.supply(100);
+            // BBR sends one by one.
+            let sent = |sender: &mut SackSender, from_ms: u64| -> Vec<u32> {
+                (from_ms..from_ms + 40).filter_map(|ms| sender.poll(ms * MS)).collect()
+            };
+            assert_eq!(sent(&mut sender, 0), [0, 1, 2, 3], "the windows of both begin with ten segments");
+            (1..4).for_each(|segment| sender.handle_ack(50 * MS, ack(0, segment)));
+            assert_eq!(sent(&mut sender, 50), [0], "what has arrived waits for the first segment, and takes its place");
+            sender.handle_ack(100 * MS, ack(4, 0));
+            assert_eq!(sent(&mut sender, 100), [4, 5, 6, 7]);
+        }
+    }
 }
