@@ -2,8 +2,8 @@
 //! for signatures, feeds the root's source, and runs everybody's timers. The protocol code is the shipped one; frames
 //! are really encoded and decoded. Everything follows from the experiment and its seed.
 //!
-//! What is simplified: signing and verifying take no time; a dial takes two round trips (TCP and TLS); storing a piece
-//! takes [`Settings::store_time`].
+//! What is simplified: signing and verifying take no time; a dial takes three round trips (TCP, TLS and
+//! greetings); storing a piece takes [`Settings::store_time`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
