@@ -205,6 +205,21 @@ mod tests {
         assert_eq!(bench.announced(), [(Bench::<MobHpdc07>::GLOBAL, 3)], "when the share has changed");
     }
 
+    /// Global peers have not said what they want: the paper's have-set message asks nobody.
+    #[test]
+    fn the_root_tells_all_its_peers_everything() {
+        let mut bench = bench(0, 8);
+        bench.swarm.standing.node = bench.swarm.id.root;
+        for piece in (0..8).map(PieceIndex) {
+            bench.swarm.add_own(piece);
+            bench.event(StrategyEvent::PieceStored(piece));
+        }
+        let mut announced = bench.announced();
+        announced.sort_unstable();
+        let peers = [1, 2, 3, 4].into_iter();
+        assert_eq!(announced, peers.flat_map(|link| (0..8).map(move |piece| (link, piece))).collect::<Vec<_>>());
+    }
+
     #[test]
     fn nobody_imports_into_the_root_s_cluster() {
         let mut bench = bench(1, 8);
