@@ -354,6 +354,26 @@ fn who_has_everything_serves_those_to_whom_it_sends_most() {
     assert!([4, 5, 6, 7].iter().all(|link| served.contains(link)), "{served:?}");
 }
 
+/// Peers 1 to 4 are served for their rates, and 5 because it came next. After thirty seconds another one is drawn, of 6 to 8.
+#[test]
+fn who_has_no_piece_is_drawn_three_times_as_often() {
+    let serves_newcomer = |seed: u64| {
+        let mut bench = Bench::seed(4);
+        bench.swarm.random = crate::random::Random::new(seed);
+        (5..9).for_each(|link| bench.join(link));
+        (1..9).filter(|&link| link != 6).for_each(|link| bench.has(link, 0, 1));
+        (1..9).for_each(|link| bench.says(link, StrategyMessage::Interested));
+        let first = bench.unchoked(&[]);
+        assert_eq!(first, [1, 2, 3, 4, 5]);
+        bench.pass(30);
+        let served = bench.unchoked(&first);
+        assert_eq!((&served[..4], served.len()), (&[1, 2, 3, 4][..], 5));
+        served[4] == 6
+    };
+    let times = (0..300).filter(|&seed| serves_newcomer(seed)).count();
+    assert!((150..210).contains(&times), "{times} of 300, where three of five tickets make 180");
+}
+
 #[test]
 fn nobody_is_served_who_wants_nothing() {
     let mut bench = Bench::seed(40);
