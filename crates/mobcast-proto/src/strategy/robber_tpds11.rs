@@ -166,34 +166,41 @@ impl RobberTpds11 {
 }
 
 fn plan(input: &PlanInput<'_>) -> Result<Plan, PlanError> {
-    let draws = (0..DRAWS).map(|draw| drawn(input, mix2(input.seed, draw)));
-    let mut last = None;
-    for links in draws {
+    Ok(drawn_until_connected(|draw| drawn(input, mix2(input.seed, draw))).into_plan())
+}
+
+/// The first links that connect everybody, or else the last ones.
+fn drawn_until_connected<'a>(draw: impl Fn(u64) -> Links<'a>) -> Links<'a> {
+    let mut links = draw(0);
+    for number in 1..DRAWS {
         if links.is_connected() {
-            return Ok(links.into_plan());
+            break;
         }
-        last = Some(links);
+        links = draw(number);
     }
-    Ok(last.map(Links::into_plan).unwrap_or_default())
+    links
 }
 
 /// Each node, one after the other, takes peers until it has enough; whoever took it before counts.
 fn drawn<'a>(input: &PlanInput<'a>, seed: u64) -> Links<'a> {
     let mut links = Links::new(input, seed);
-    let ranges = links.ranges();
-    for own in &ranges {
+    for own in links.ranges() {
         for position in own.clone() {
             let local = links.drawn(position, own.clone());
             join_until(&mut links, position, &local, LOCAL_PEERS_MIN, true);
-            let others = ranges.iter().filter(|range| *range != own && !range.is_empty());
-            let in_range = others.map(|other| proportional_ranks(position - own.start, own.len(), other));
-            let one_of_each = in_range.filter_map(|range| range.min_by_key(|&to| links.chance(position, to)));
-            let one_of_each: Vec<usize> = one_of_each.collect();
-            let global = links.drawn(position, one_of_each.into_iter());
+            let global = links.drawn(position, one_of_each(&links, position, &own).into_iter());
             join_until(&mut links, position, &global, GLOBAL_PEERS_MIN, false);
         }
     }
     links
+}
+
+/// A node's candidates in the other clusters: in each a random one of those with proportional ranks.
+fn one_of_each(links: &Links<'_>, position: usize, own: &Range<usize>) -> Vec<usize> {
+    let ranges = links.ranges();
+    let others = ranges.iter().filter(|range| *range != own && !range.is_empty());
+    let in_range = others.map(|other| proportional_ranks(position - own.start, own.len(), other));
+    in_range.filter_map(|range| range.min_by_key(|&to| links.chance(position, to))).collect()
 }
 
 fn join_until(links: &mut Links<'_>, position: usize, candidates: &[usize], least: usize, local: bool) {
@@ -214,13 +221,16 @@ fn proportional_ranks(rank: usize, size: usize, other: &Range<usize>) -> Range<u
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
-    use crate::strategy::plan::tests::plan as planned;
+    use crate::strategy::plan::tests::{order, plan as planned};
     use crate::strategy::published::tests::{Bench, run};
 
     const LOCAL: u32 = Bench::<RobberTpds11>::LOCAL;
     const OTHER_LOCAL: u32 = Bench::<RobberTpds11>::OTHER_LOCAL;
     const GLOBAL: u32 = Bench::<RobberTpds11>::GLOBAL;
+    const OTHER_GLOBAL: u32 = Bench::<RobberTpds11>::OTHER_GLOBAL;
     const STEAL: StrategyMessage = StrategyMessage::Steal { rate_bytes_per_s: 0, pieces_max: u32::MAX };
 
     fn bench(position: u32, pieces: u32) -> Bench<RobberTpds11> {
@@ -258,6 +268,47 @@ mod tests {
         for position in 4..36 {
             assert_eq!(plan.peers[position].iter().filter(|&&to| to < 4).collect::<Vec<_>>(), [&((position - 4) / 8)]);
         }
+    }
+
+    /// A node of a cluster of two chooses among the first ten of twenty.
+    #[test]
+    fn any_of_the_proportional_ranks_is_a_candidate() {
+        let order = order(&[2, 20]);
+        let candidates = |seed: u64| {
+            let links = Links::new(&PlanInput { order: &order, network: None, seed }, seed);
+            one_of_each(&links, 0, &(0..2))
+        };
+        let mut times = [0; 10];
+        (0..500).flat_map(candidates).for_each(|to| times[to - 2] += 1);
+        assert!(times.iter().all(|times| (25..80).contains(times)), "{times:?} where 50 each are expected");
+    }
+
+    #[test]
+    fn who_has_five_global_peers_takes_no_more() {
+        let plan = planned(plan, &[1; 30]);
+        assert!(plan.peers.iter().all(|peers| peers.len() >= 5));
+        // Whoever was taken by enough others takes none itself: 186 ends of links.
+        let ends: usize = plan.peers.iter().map(Vec::len).sum();
+        assert!((150..200).contains(&ends), "{ends} ends of links");
+    }
+
+    #[test]
+    fn links_are_drawn_until_all_hang_together_but_ten_times_at_most() {
+        let order = order(&[2]);
+        let input = PlanInput { order: &order, network: None, seed: 1 };
+        let drawn = |connected_at: u64| {
+            let draws = Cell::new(0);
+            let links = drawn_until_connected(|draw| {
+                let mut links = Links::new(&input, draw);
+                assert_eq!(draws.replace(draw + 1), draw, "every draw is another one");
+                if draw >= connected_at {
+                    links.join(0, 1);
+                }
+                links
+            });
+            (links.is_connected(), draws.get())
+        };
+        assert_eq!([0, 1, 9, 10].map(drawn), [(true, 1), (true, 2), (true, 10), (false, 10)]);
     }
 
     #[test]
@@ -378,6 +429,20 @@ mod tests {
         bench.say(LOCAL, StrategyMessage::Grant { pieces: vec![run(0, 2)] });
         bench.have(GLOBAL, run(0, 2));
         assert_eq!(bench.requests().len(), 2, "what it gives after all, nobody else would import");
+    }
+
+    #[test]
+    fn who_has_no_global_peers_does_not_steal() {
+        for (alone, stolen_from) in [(false, vec![LOCAL]), (true, vec![])] {
+            let mut bench = without_gold();
+            (6..9).for_each(|piece| bench.serve(GLOBAL, piece));
+            for link in [GLOBAL, OTHER_GLOBAL].into_iter().filter(|_| alone).map(LinkId) {
+                bench.swarm.remove_peer(link);
+                bench.event(StrategyEvent::PeerDown(link));
+            }
+            bench.say(LOCAL, StrategyMessage::Work { left: 4 });
+            assert_eq!(steals(&mut bench), stolen_from, "without global peers: {alone}");
+        }
     }
 
     #[test]
