@@ -70,7 +70,7 @@ mod tests {
     use crate::content::have::Run;
     use crate::content::slots::SlotSet;
     use crate::strategy::message::StrategyMessage;
-    use crate::strategy::plan::tests::plan as planned;
+    use crate::strategy::plan::tests::{order, plan as planned};
     use crate::strategy::published::tests::{Bench, run};
     use crate::time::Duration;
     use crate::units::{ByteRange, LinkId};
@@ -115,6 +115,19 @@ mod tests {
         assert!(plan.peers.iter().all(|peers| peers.len() >= 5));
         let sum: usize = plan.peers.iter().map(Vec::len).sum();
         assert!((241..=300).contains(&sum), "{sum} ends of links");
+    }
+
+    /// With five choices each, and ten links on average, whoever is everybody's choice would have one to each of the others.
+    #[test]
+    fn peers_are_chosen_by_chance() {
+        for sizes in [&[40][..], &[1; 40]] {
+            let order = order(sizes);
+            let drawn =
+                |seed: u64| plan(&PlanInput { order: &order, network: None, seed }).expect("it needs no network");
+            let most = drawn(1).peers.iter().map(Vec::len).max();
+            assert!(most < Some(20), "{sizes:?}: one node has {most:?} of 39");
+            assert_ne!(drawn(1).peers, drawn(2).peers, "{sizes:?}: other groups have other links");
+        }
     }
 
     #[test]
