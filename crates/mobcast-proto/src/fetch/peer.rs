@@ -85,8 +85,8 @@ pub struct SwarmPeer {
     pub(super) flushed_at: Option<Time>,
     /// What was asked of it.
     pub window: Window,
-    /// Payload bytes that it has asked this node for, ever.
-    pub wanted_bytes: u64,
+    /// Payload bytes that the driver was given for it, ever.
+    pub sent_bytes: u64,
     /// The node.
     pub node: NodeId,
     /// Its cluster.
@@ -107,7 +107,7 @@ impl SwarmPeer {
             local,
             have: HaveSet::new(),
             window: Window::default(),
-            wanted_bytes: 0,
+            sent_bytes: 0,
             batches: 0,
             announced: HaveSet::new(),
             to_announce: Vec::new(),

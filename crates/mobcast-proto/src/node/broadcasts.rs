@@ -301,3 +301,49 @@ impl Node {
         self.sign_next_batch(id);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::object::{FileMeta, ObjectKind};
+    use crate::node::testing::{founder, linked, outputs};
+    use crate::units::NodeId;
+
+    const PIECE_BYTES: u32 = 16 << 10;
+
+    fn descriptor(pieces: u32) -> Descriptor {
+        Descriptor {
+            kind: ObjectKind::Bytes,
+            name: Vec::new(),
+            meta: FileMeta::default(),
+            length: Some(u64::from(pieces) * u64::from(PIECE_BYTES)),
+            index_length: 0,
+            piece_size: PIECE_BYTES,
+            strategy: "bittorrent".into(),
+        }
+    }
+
+    /// What a peer takes back before the driver has it is no rate for which tit for tat should serve the peer.
+    #[test]
+    fn a_peer_was_sent_what_the_driver_was_given_for_it() {
+        let mut node = founder();
+        let link = linked(&mut node, NodeId(1));
+        let id = node.broadcast(Time::ZERO, descriptor(4), None).expect("it is a member");
+        let announcement = Box::new(node.broadcasts[&id].announcement.clone());
+        node.handle_frame(Time::ZERO, link, Frame::Announce { broadcast: id, announcement });
+        let pieces = [0, 1, 2, 3].map(PieceIndex);
+        let swarm = node.broadcasts.get_mut(&id).expect("it has begun").swarm_mut();
+        pieces.into_iter().for_each(|piece| swarm.add_own(piece));
+        outputs(&mut node);
+        let range = ByteRange::whole(PIECE_BYTES);
+        for piece in pieces {
+            node.handle_frame(Time::ZERO, link, Frame::Request { broadcast: id, piece, range });
+        }
+        node.handle_frame(Time::ZERO, link, Frame::Cancel { broadcast: id, piece: pieces[3] });
+        node.handle_sent(Time::ZERO, link);
+        node.handle_sent(Time::ZERO, link);
+        let given = outputs(&mut node).iter().filter(|output| matches!(output, Output::SendPayload { .. })).count();
+        let sent_bytes = node.broadcasts[&id].swarm().peer(link).expect("it has announced it").sent_bytes;
+        assert_eq!((given, sent_bytes), (3, 3 * u64::from(PIECE_BYTES)));
+    }
+}

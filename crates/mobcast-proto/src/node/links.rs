@@ -381,6 +381,10 @@ impl Node {
     /// Hands the driver the next parts of pieces to send.
     pub(super) fn drain_uploads(&mut self) {
         while let Some((link, Upload { broadcast, piece, range })) = self.uploads.poll(self.now) {
+            // Filler is no broadcast's.
+            if let Some(broadcast) = self.broadcasts.get_mut(&broadcast) {
+                broadcast.swarm_mut().count_sent(link, range.len());
+            }
             self.outputs.push_back(Output::SendPayload { link, broadcast, piece, range });
         }
     }

@@ -208,7 +208,7 @@ impl BitTorrent {
             wants: false,
             chokes: true,
             download: Meter::new(swarm.now(), peer.window.delivered()),
-            upload: Meter::new(swarm.now(), peer.wanted_bytes),
+            upload: Meter::new(swarm.now(), peer.sent_bytes),
         };
         self.neighbours.insert(link, neighbour);
         swarm.tell(link, interest(useful > 0));
@@ -304,7 +304,7 @@ impl BitTorrent {
         for (&link, neighbour) in self.neighbours.iter().filter(|(_, neighbour)| neighbour.wants) {
             let Some(peer) = swarm.peer(link) else { continue };
             let rate_bytes_per_s = if seed {
-                neighbour.upload.rate_bytes_per_s(now, peer.wanted_bytes)
+                neighbour.upload.rate_bytes_per_s(now, peer.sent_bytes)
             } else {
                 neighbour.download.rate_bytes_per_s(now, peer.window.delivered())
             };
@@ -319,7 +319,7 @@ impl BitTorrent {
             for (&link, neighbour) in &mut self.neighbours {
                 let Some(peer) = swarm.peer(link) else { continue };
                 neighbour.download.end_round(now, peer.window.delivered());
-                neighbour.upload.end_round(now, peer.wanted_bytes);
+                neighbour.upload.end_round(now, peer.sent_bytes);
             }
         }
         self.arm(swarm);

@@ -238,14 +238,18 @@ impl Swarm {
         }
     }
 
+    /// A peer is to be sent payload.
     pub(crate) fn count_out(&mut self, link: LinkId, bytes: u32) {
-        let peer = self.peers.get_mut(&link);
-        let local = peer.is_some_and(|peer| {
-            peer.wanted_bytes += u64::from(bytes);
-            peer.local
-        });
+        let local = self.peers.get(&link).is_some_and(|peer| peer.local);
         let out = if local { &mut self.traffic.out_lan } else { &mut self.traffic.out_wan };
         *out += u64::from(bytes);
+    }
+
+    /// The driver is given payload for a peer.
+    pub(crate) fn count_sent(&mut self, link: LinkId, bytes: u32) {
+        if let Some(peer) = self.peers.get_mut(&link) {
+            peer.sent_bytes += u64::from(bytes);
+        }
     }
 
     pub(super) fn audience(&self) -> Audience {

@@ -345,7 +345,7 @@ fn who_has_everything_serves_those_to_whom_it_sends_most() {
     (1..8).for_each(|link| bench.says(link, StrategyMessage::Interested));
     let first = bench.unchoked(&[]);
     for link in 4..8 {
-        bench.swarm.count_out(LinkId(link), link * 1_000);
+        bench.swarm.count_sent(LinkId(link), link * 1_000);
         bench.handle(StrategyEvent::PieceWanted { peer: LinkId(link), piece: PieceIndex(0) });
     }
     bench.pass(10);
