@@ -296,7 +296,7 @@ fn interest(interested: bool) -> StrategyMessage {
 // ---- Serving ----
 
 impl BitTorrent {
-    /// Chooses whom to serve, if it is time to choose anew or a slot is free.
+    /// Chooses whom to serve, if it is time to choose anew or a place is free.
     fn review(&mut self, swarm: &mut Swarm) {
         let now = swarm.now();
         let seed = has_all(swarm);

@@ -1,6 +1,6 @@
 //! Whom a node serves: tit for tat. Of the peers that want something, the four with the highest rates are unchoked, chosen
 //! anew every ten seconds; a fifth one is drawn every thirty seconds, whatever its rate, so that better ones are found and
-//! newcomers have something to give. Between the rounds nobody loses a slot for being slow; a slot that is free is given
+//! newcomers have something to give. Between the rounds nobody loses a place for being slow; a place that is free is given
 //! away at once.
 
 use std::cmp::Reverse;
@@ -60,7 +60,7 @@ impl Choker {
         self.round_at
     }
 
-    /// Chooses anew, if it is time, and gives free slots away.
+    /// Chooses anew, if it is time, and gives free places away.
     pub(super) fn review(&mut self, now: Time, candidates: &[Candidate], random: &mut Random) -> Changes {
         let before = self.unchoked();
         let round = now >= self.round_at;
@@ -86,7 +86,7 @@ impl Choker {
         self.optimistic = self.optimistic.filter(|link| !self.regular.contains(link));
         if self.optimistic.is_none() {
             let others = candidates.iter().filter(|c| !self.regular.contains(&c.link) && last != Some(c.link));
-            // Whoever had the slot has it again only if nobody else wants it.
+            // Whoever had the place has it again only if nobody else wants it.
             self.optimistic = draw(others, random).or(last.filter(|link| !self.regular.contains(link)));
         }
         let after = self.unchoked();
@@ -104,7 +104,7 @@ impl Choker {
     /// If more are served than should be, or one that does not want anything: that is a bug.
     pub(super) fn check_invariants(&self, wants: impl Fn(LinkId) -> bool) {
         assert!(self.regular.len() <= REGULAR, "{:?} are unchoked", self.regular);
-        assert!(self.optimistic.is_none_or(|link| !self.regular.contains(&link)), "one peer has two slots");
+        assert!(self.optimistic.is_none_or(|link| !self.regular.contains(&link)), "one peer has two places");
         assert!(self.unchoked().into_iter().all(wants), "somebody is unchoked who wants nothing");
     }
 }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_given_to_the_first_five_at_once() {
+    fn places_are_given_to_the_first_five_at_once() {
         let (mut choker, mut random) = choker();
         for count in 1..=9 {
             let changes = choker.review(at(1), &candidates(&vec![0; count]), &mut random);
@@ -185,7 +185,7 @@ mod tests {
         let (mut choker, mut random) = choker();
         choker.review(at(0), &candidates(&[0; 8]), &mut random);
         assert_eq!(links(&choker), [1, 2, 3, 4]);
-        let optimistic = choker.optimistic.expect("the fifth slot is given away too");
+        let optimistic = choker.optimistic.expect("the fifth place is given away too");
         let mut rates = [1, 2, 3, 4, 50, 60, 70, 80];
         rates[optimistic.0 as usize - 1] = 0;
         choker.review(at(9), &candidates(&rates), &mut random);
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(
             (links(&choker), choker.optimistic),
             (best, Some(optimistic)),
-            "it keeps its slot for thirty seconds"
+            "it keeps its place for thirty seconds"
         );
         choker.review(at(19), &candidates(&[9, 9, 9, 9, 0, 0, 0, 0]), &mut random);
         assert!(!links(&choker).contains(&1));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn an_optimistic_unchoke_that_pays_gets_a_slot_of_its_own() {
+    fn an_optimistic_unchoke_that_pays_gets_a_place_of_its_own() {
         let (mut choker, mut random) = choker();
         choker.review(at(0), &candidates(&[0; 6]), &mut random);
         let optimistic = choker.optimistic.expect("there are enough");
@@ -212,7 +212,7 @@ mod tests {
         rates[optimistic.0 as usize - 1] = 9;
         choker.review(at(10), &candidates(&rates), &mut random);
         assert!(choker.regular.contains(&optimistic));
-        assert_ne!(choker.optimistic, Some(optimistic), "the fifth slot is another one's");
+        assert_ne!(choker.optimistic, Some(optimistic), "the fifth place is another one's");
         assert_eq!(choker.unchoked().len(), 5);
     }
 
