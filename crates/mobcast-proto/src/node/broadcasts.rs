@@ -80,7 +80,7 @@ impl Node {
         for broadcast in self.broadcasts.values_mut() {
             let swarm = broadcast.swarm_mut();
             let others = open - swarm.open_bytes();
-            swarm.set_open_limit((limit / active).min(limit.saturating_sub(others)));
+            swarm.set_open_limit(open_part(limit, active, others));
         }
     }
 
@@ -345,5 +345,21 @@ mod tests {
         let given = outputs(&mut node).iter().filter(|output| matches!(output, Output::SendPayload { .. })).count();
         let sent_bytes = node.broadcasts[&id].swarm().peer(link).expect("it has announced it").sent_bytes;
         assert_eq!((given, sent_bytes), (3, 3 * u64::from(PIECE_BYTES)));
+    }
+}
+
+/// What one of `active` broadcasts may have open of `limit` bytes, where the others have `others` open: its part, or what they leave.
+fn open_part(limit: u64, active: u64, others: u64) -> u64 {
+    (limit / active).min(limit.saturating_sub(others))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::open_part;
+
+    #[test]
+    fn who_comes_later_has_what_is_left_until_its_part_is_free() {
+        let parts = [(1, 0), (2, 40), (2, 30), (2, 10), (3, 0)].map(|(active, others)| open_part(40, active, others));
+        assert_eq!(parts, [40, 0, 10, 20, 13]);
     }
 }

@@ -54,16 +54,6 @@ fn holds(mut plan: Plan, broadcasts: &[Planned], faults: &[(u64, Fault)]) -> Sum
         .unwrap_or_else(|violation| panic!("{}\n{}{}", violation.what, replay.told.join("\n"), violation.state))
 }
 
-/// Two broadcasts with more than may be open, the second of which begins in the middle of the first: the books of each node say what is
-/// open of both.
-#[test]
-fn large_objects_share_what_may_be_open() {
-    let of = |at, root| Planned { strategy: "scatter-allgather", ..object(at, root, 80_000_000, 1_024) };
-    let objects = [of(0, 0), of(1_500, 1)];
-    let summary = holds(plan(0, &[(3, 30), (3, 30)], &[(10_000, 20)]), &objects, &[]);
-    assert_eq!((summary.complete, summary.gave_up), (12, 0));
-}
-
 #[test]
 fn seed_666_results_that_an_inner_node_took_along_are_said_again() {
     let faults = [(95, Fault::Stop(8, Stop::Silent))];
