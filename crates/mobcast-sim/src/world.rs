@@ -361,19 +361,6 @@ impl World {
         self.machines[root.0 as usize].node.abort(now, id, reason.into());
         self.drain(root);
     }
-
-    /// Every link between two machines breaks, as if something between them had forgotten it; both notice. Returns how
-    /// many there were.
-    pub fn cut_links(&mut self, a: NodeIndex, b: NodeIndex) -> usize {
-        let now = self.network.now();
-        let flows: Vec<FlowId> = self.machines[a.0 as usize].links.keys().collect();
-        let broken: Vec<FlowId> = flows.into_iter().filter(|flow| self.network.ends(*flow) == (a, b)).collect();
-        for &flow in &broken {
-            self.network.close(flow);
-            self.link_gone(now, a, flow);
-        }
-        broken.len()
-    }
 }
 
 // ---- The loop ----

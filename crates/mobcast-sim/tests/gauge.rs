@@ -161,7 +161,7 @@ fn who_dies_while_measuring_is_replaced() {
 #[test]
 fn who_stands_still_while_measuring_is_replaced() {
     for victim in [1, 4, 7] {
-        let (measured, _) = disturbed(|world| world.pause_machine(NodeIndex(victim), Duration::from_secs(60)));
+        let (measured, _) = disturbed(|world| assert!(world.pause_machine(NodeIndex(victim), Duration::from_secs(60))));
         assert!(is_whole(&measured), "{victim}: {:?}", measured.problems);
     }
 }

@@ -71,14 +71,14 @@ fn a_seed_is_the_same_run_in_every_build() {
         mob sim-packet: 7839c8ae6e8dfb36
         mob sim-packet-bbr: c3921c6b6c0364d7
         mob sim-packet-reno: 426c4add7f8bfe20
-        mob-hpdc07 sim-fluid: c436c7b7746ad861
-        mob-hpdc07 sim-packet: 8cf00b692b816b10
-        mob-hpdc07 sim-packet-bbr: 46def9959cbe3dc2
-        mob-hpdc07 sim-packet-reno: afa7cfd1bd06c3a6
-        robber-tpds11 sim-fluid: 5b78365326fac37b
-        robber-tpds11 sim-packet: b45f0b81eb8dea80
-        robber-tpds11 sim-packet-bbr: bcfccdfbc4a877e1
-        robber-tpds11 sim-packet-reno: f0ba0a29a07c87e6
+        mob-hpdc07 sim-fluid: 95eaf4c001f079e2
+        mob-hpdc07 sim-packet: 316aa69ab615e5c3
+        mob-hpdc07 sim-packet-bbr: 7a037846c4b37b83
+        mob-hpdc07 sim-packet-reno: 09b35e41254cbabf
+        robber-tpds11 sim-fluid: 70576b853f7077ad
+        robber-tpds11 sim-packet: d3bc0bcd510f5da2
+        robber-tpds11 sim-packet-bbr: 494c8ef70dd22bd2
+        robber-tpds11 sim-packet-reno: 3d60b603d3c76bd9
         flat sim-fluid: ae3d0c36485a5e84
         flat sim-packet: 422f607c6dd94ace
         flat sim-packet-bbr: d22fca38ea3ddaf2
@@ -104,13 +104,13 @@ fn a_seed_is_the_same_run_in_every_build() {
         fpfr sim-packet-bbr: 0d9bc81881bbd531
         fpfr sim-packet-reno: ed8b0da0cf8850e0
         balanced sim-fluid: 7c740ba53dd1783e
-        balanced sim-packet: 4ce1fbb7c181946f
-        balanced sim-packet-bbr: e052d1c10b5aad49
-        balanced sim-packet-reno: e4dd5a28de7b44de
+        balanced sim-packet: 10aaef966062de7e
+        balanced sim-packet-bbr: 984d7e7f7ded2774
+        balanced sim-packet-reno: 92457281de376142
         optimal-trees sim-fluid: 6923dd2d2a3ab00a
-        optimal-trees sim-packet: 3a2350cbb8e258dc
-        optimal-trees sim-packet-bbr: 25ee1f3739334d74
-        optimal-trees sim-packet-reno: e678f4f07220d1f9
+        optimal-trees sim-packet: 037a36f465648897
+        optimal-trees sim-packet-bbr: 398358e14ce62f25
+        optimal-trees sim-packet-reno: d2776b6efc7caf6a
         bittorrent sim-fluid: ddac304b4ba51c43
         bittorrent sim-packet: dbf4e1e78bd35d15
         bittorrent sim-packet-bbr: de4096442e0381cd
@@ -123,7 +123,7 @@ fn a_seed_is_the_same_run_in_every_build() {
         bittorrent-biased sim-packet: 60c76c4c38e8e90a
         bittorrent-biased sim-packet-bbr: f3daf0269a6af616
         bittorrent-biased sim-packet-reno: daeefe46b3884ba3
-        faults 7: ad1d4d72499ceb94
+        faults 7: 010f04249ad628c4
     "#]]
     .assert_eq(&hashes);
 }

@@ -225,7 +225,7 @@ fn plan(u: &mut Unstructured<'_>) -> Result<PlanPlace> {
         nodes: number(u)?,
         cluster_first: number(u)?,
         cluster_size: number(u)?,
-        split: [Split::RoundRobin, Split::Weighted, Split::Blocks][u.int_in_range(0..=2)?],
+        split: [Split::RoundRobin, Split::Weighted, Split::Parts][u.int_in_range(0..=2)?],
         trees: (0..u.int_in_range(0..=3)?).map(|_| tree(u)).collect::<Result<_>>()?,
         peers: (0..u.int_in_range(0..=3)?).map(|_| node(u)).collect::<Result<_>>()?,
     })

@@ -302,6 +302,11 @@ impl Node {
     }
 }
 
+/// What one of `active` broadcasts may have open of `limit` bytes, where the others have `others` open: its part, or what they leave.
+fn open_part(limit: u64, active: u64, others: u64) -> u64 {
+    (limit / active).min(limit.saturating_sub(others))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -346,16 +351,6 @@ mod tests {
         let sent_bytes = node.broadcasts[&id].swarm().peer(link).expect("it has announced it").sent_bytes;
         assert_eq!((given, sent_bytes), (3, 3 * u64::from(PIECE_BYTES)));
     }
-}
-
-/// What one of `active` broadcasts may have open of `limit` bytes, where the others have `others` open: its part, or what they leave.
-fn open_part(limit: u64, active: u64, others: u64) -> u64 {
-    (limit / active).min(limit.saturating_sub(others))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::open_part;
 
     #[test]
     fn who_comes_later_has_what_is_left_until_its_part_is_free() {

@@ -52,17 +52,7 @@ pub(super) struct Run {
 impl Run {
     /// Everything is set up, and nothing has happened. `told` happenings are kept in words.
     pub(super) fn start(plan: Plan, told: usize) -> Run {
-        // What a driver sends at first: a node gives up who takes over 15 s for a chunk, as if nothing came.
-        let chunk_bytes_max = 16 << 10;
-        let settings = NetworkSettings { report_drained: true, ..NetworkSettings::default() };
-        let network: Network<Due> = Network::new(&plan.topology, settings);
-        let mut world = World::new(
-            network,
-            Settings { seed: plan.seed, check_every: CHECK_EVERY, chunk_bytes_max, ..Settings::default() },
-        );
-        let strategies: Vec<&str> = plan.broadcasts.iter().map(|planned| planned.strategy).collect();
-        let overlays = Overlays::of(&strategies, Some(Arc::new(plan.topology.clone())));
-        world.found_for(Registry::default(), overlays.expect("plans name strategies that there are"));
+        let mut world = empty_world(&plan);
         if told > 0 {
             world.keep_trace(told);
         }
@@ -357,6 +347,22 @@ impl Run {
             && !seen.complete.contains_key(&id)
             && !seen.failed.contains_key(&id)
     }
+}
+
+/// A plan's network with nobody in it yet.
+fn empty_world(plan: &Plan) -> World {
+    // What a driver sends at first: a node gives up who takes over 15 s for a chunk, as if nothing came.
+    let chunk_bytes_max = 16 << 10;
+    let settings = NetworkSettings { report_drained: true, ..NetworkSettings::default() };
+    let network: Network<Due> = Network::new(&plan.topology, settings);
+    let mut world = World::new(
+        network,
+        Settings { seed: plan.seed, check_every: CHECK_EVERY, chunk_bytes_max, ..Settings::default() },
+    );
+    let strategies: Vec<&str> = plan.broadcasts.iter().map(|planned| planned.strategy).collect();
+    let overlays = Overlays::of(&strategies, Some(Arc::new(plan.topology.clone())));
+    world.found_for(Registry::default(), overlays.expect("plans name strategies that there are"));
+    world
 }
 
 fn pair(a: ClusterIndex, b: ClusterIndex) -> (ClusterIndex, ClusterIndex) {

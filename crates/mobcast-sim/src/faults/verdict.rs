@@ -137,10 +137,15 @@ impl Run {
         let late = |i: usize| complete(i).is_some_and(|at| back.is_some_and(|back| *at >= back));
         let in_time = || self.concerned(id).filter(|&i| self.plan.disk_stands(i as u32).is_none() && !late(i));
         let has = |i: usize| complete(i).is_some();
-        let held = |piece: u32| in_time().any(|i| self.world.machines[i].holds(id, PieceIndex(piece)));
         let root_gone = self.roots_gone.contains(&id);
-        let obtainable = !root_gone || in_time().any(has) || (0..root.pieces()).all(held);
-        if !led || !obtainable {
+        // Whether the root, or all that is left of its object, is among machines.
+        let among = |some: &dyn Fn(usize) -> bool| {
+            let holders = || in_time().filter(|&i| some(i));
+            let held = |piece: u32| holders().any(|i| self.world.machines[i].holds(id, PieceIndex(piece)));
+            let root_there = !root_gone && some(root.root as usize);
+            root_there || holders().any(has) || (0..root.pieces()).all(held)
+        };
+        if !led || !among(&|_| true) {
             return None;
         }
         let holders = || (0..self.world.machines.len()).filter(|&i| self.world.machines[i].stored(id).is_some());
@@ -155,11 +160,17 @@ impl Run {
         let all = || 0..self.world.machines.len();
         let leaders: Vec<usize> = all().filter(|&i| led(i)).collect();
         let needed: Vec<usize> = all().filter(|&i| led(i) || i == root.root as usize).collect();
+        // What a coordinator said last may have been lost with it, for a whole cluster.
+        let lost = |i: usize| {
+            let near = self.within_reach(i);
+            let led = near.iter().any(|&other| self.leads(other) || self.ought_to_lead(other));
+            !led || !among(&|other| near.contains(&other))
+        };
         let excused = |i: usize| {
             let apart = |other: usize| self.severed(i, other);
             let unled = || leaders.iter().any(|&leader| self.severed(leader, root.root as usize));
             let unhelped = || root_gone && holders().any(apart) && !helped(i);
-            needed.iter().any(|&other| apart(other)) || unled() || unhelped() || !self.knows_the_way(i)
+            needed.iter().any(|&other| apart(other)) || unled() || unhelped() || lost(i)
         };
         self.concerned(id).find(|&i| self.world.machines[i].seen.failed.contains_key(&id) && !excused(i))
     }
@@ -181,10 +192,9 @@ impl Run {
         may && runs(i) && !self.severed(i, i) && (0..self.world.machines.len()).all(in_sight)
     }
 
-    /// Whether a machine and one that leads others, or ought to, may hear of each other: one of them was told of the other, or there are machines
-    /// between them of which that holds one by one, all alive. What a coordinator said last may have been lost with it, for a whole
-    /// cluster.
-    fn knows_the_way(&self, from: usize) -> bool {
+    /// The living machines that a machine may come to hear of: one of two was told of the other, or there are machines between them of
+    /// which that holds one by one.
+    fn within_reach(&self, from: usize) -> BTreeSet<usize> {
         let told = |i: usize| -> BTreeSet<NodeId> {
             let node = &self.world.machines[i].node;
             let peers = node.assignment().into_iter().flat_map(|assignment| {
@@ -203,7 +213,7 @@ impl Run {
             let new: Vec<usize> = known.filter(|other| reached.insert(*other)).collect();
             next.extend(new);
         }
-        reached.into_iter().any(|i| self.leads(i) || self.ought_to_lead(i))
+        reached
     }
 
     fn severed(&self, a: usize, b: usize) -> bool {

@@ -1,11 +1,11 @@
-//! Links that carry nothing for a while, between two clusters or all of one machine. Nobody is told: what was sent waits, as
+//! Links that break, and links that carry nothing for a while, between two clusters or all of one machine. Of those nobody is told: what was sent waits, as
 //! TCP repeats it, and goes on when the cut heals; who dials asks again every second.
 
 use mobcast_proto::Duration;
 use mobcast_topology::{ClusterIndex, LinkRef};
 
 use super::World;
-use crate::network::NodeIndex;
+use crate::network::{FlowId, NodeIndex};
 
 /// A dial that is lost on its way is repeated after this.
 pub(super) const DIAL_AGAIN: Duration = Duration::from_secs(1);
@@ -54,5 +54,18 @@ impl World {
     pub fn is_cut(&self, from: NodeIndex, to: NodeIndex) -> bool {
         let unplugged = [from, to].into_iter().any(|node| self.machines[node.0 as usize].unplugged);
         unplugged || self.cuts.contains(&(self.network.cluster(from), self.network.cluster(to)))
+    }
+
+    /// Every link between two machines breaks, as if something between them had forgotten it; both notice. Returns how
+    /// many there were.
+    pub fn cut_links(&mut self, a: NodeIndex, b: NodeIndex) -> usize {
+        let now = self.network.now();
+        let flows: Vec<FlowId> = self.machines[a.0 as usize].links.keys().collect();
+        let broken: Vec<FlowId> = flows.into_iter().filter(|flow| self.network.ends(*flow) == (a, b)).collect();
+        for &flow in &broken {
+            self.network.close(flow);
+            self.link_gone(now, a, flow);
+        }
+        broken.len()
     }
 }

@@ -1,10 +1,12 @@
 //! What a node wants done, and how it is done here.
 
+use std::net::SocketAddr;
+
 use mobcast_proto::content::manifest::{SignatureDomain, signed_message};
 use mobcast_proto::group::succession::Secret;
 use mobcast_proto::io::{Check, Event, Output, Signer};
 use mobcast_proto::wire::Frame;
-use mobcast_proto::{BroadcastId, ByteRange, Duration, LinkId, NodeId, PieceIndex, Time};
+use mobcast_proto::{BroadcastId, ByteRange, ClusterId, Duration, LinkId, NodeId, PieceIndex, Time};
 
 use super::mischief::Mischief;
 use super::{AUTHORITY, CHUNK_OVERHEAD_BYTES, Due, FRAME_OVERHEAD_BYTES, Message, Sending, World, node_at, sign};
@@ -39,8 +41,6 @@ impl World {
     }
 
     fn carry_out(&mut self, index: NodeIndex, output: Output) {
-        let now = self.network.now();
-        let life = self.machines[index.0 as usize].life;
         match output {
             Output::SendToAll { links, frame } => {
                 let sends = links.into_iter().map(|link| Output::Send { link, frame: frame.clone() });
@@ -76,13 +76,7 @@ impl World {
                 }
                 self.close_link(index, link);
             }
-            Output::Probe { cluster, addresses } => {
-                let to = addresses.first().and_then(|&a| node_at(a)).filter(|&to| self.network.is_running(to));
-                let to = to.filter(|&to| !self.is_cut(index, to));
-                let rtt = to.and_then(|to| self.network.delay(index, to)).map(|delay| delay.times(2));
-                let at = now + rtt.unwrap_or(Duration::from_secs(2));
-                self.network.schedule(at, Due::Probed { node: index, cluster, rtt, opened: life });
-            }
+            Output::Probe { cluster, addresses } => self.probe(index, cluster, &addresses),
             Output::Sign { .. }
             | Output::Verify { .. }
             | Output::Certify { .. }
@@ -100,6 +94,15 @@ impl World {
                 self.event(index, event);
             }
         }
+    }
+
+    fn probe(&mut self, index: NodeIndex, cluster: ClusterId, addresses: &[SocketAddr]) {
+        let opened = self.machines[index.0 as usize].life;
+        let to = addresses.first().and_then(|&a| node_at(a)).filter(|&to| self.network.is_running(to));
+        let to = to.filter(|&to| !self.is_cut(index, to));
+        let rtt = to.and_then(|to| self.network.delay(index, to)).map(|delay| delay.times(2));
+        let at = self.network.now() + rtt.unwrap_or(Duration::from_secs(2));
+        self.network.schedule(at, Due::Probed { node: index, cluster, rtt, opened });
     }
 
     fn store(&mut self, index: NodeIndex, broadcast: BroadcastId, piece: PieceIndex) {
