@@ -10,7 +10,7 @@ use crate::wire::codec::{DecodeError, Reader, Writer};
 pub struct TreeChild {
     /// Which node.
     pub node: NodeId,
-    /// The rate at which this node sends it the tree's pieces at most, bytes per second.
+    /// What the tree adds to the rate at which this node sends it pieces at most, bytes per second.
     pub rate_bytes_per_s: Option<u64>,
 }
 

@@ -98,7 +98,8 @@ pub enum Split {
 pub struct PlanTree {
     /// Its part of the object, among those of all trees.
     pub weight: u64,
-    /// The rate to which each edge between clusters is limited at its sender, bytes per second, for plans that shape.
+    /// What the tree adds to the rate to which each link between clusters that it uses is limited at its sender, bytes per second, for plans
+    /// that shape.
     pub rate_bytes_per_s: Option<u64>,
     /// The position of each position's parent; none for the root, position 0.
     pub parents: Vec<Option<usize>>,

@@ -7,7 +7,8 @@
 //!
 //! Three things are ours, because our groups change and theirs did not. A share follows the plan. What a node that has just
 //! been given its share may ask of other clusters waits a moment for the rest of the group (the paper starts when all
-//! connections are there). And whoever gets nothing for a while asks all its neighbours for help.
+//! connections are there). And whoever gets nothing for a while asks all its neighbours for help. A fourth: nobody imports what
+//! the root of its own cluster has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
