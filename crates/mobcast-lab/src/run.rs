@@ -146,7 +146,9 @@ struct Session {
 
 impl Session {
     fn new(args: RunArgs, experiment: &Experiment, interrupt: Interrupt) -> Result<Session, LabError> {
-        let mobcast = args.mobcast.clone().map_or_else(find_mobcast, Ok)?;
+        // Nodes have directories of their own.
+        let given = |path: &PathBuf| std::path::absolute(path).map_err(LabError::at(path));
+        let mobcast = args.mobcast.as_ref().map_or_else(find_mobcast, given)?;
         let default = format!("{}{}.jsonl", experiment.name, if args.quick { "-quick" } else { "" });
         let output = args.output.clone().unwrap_or_else(|| PathBuf::from(default));
         let beside = output.parent().filter(|directory| !directory.as_os_str().is_empty());

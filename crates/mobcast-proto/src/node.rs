@@ -279,8 +279,10 @@ impl Node {
     /// # Panics
     /// If something does not add up: that is a bug.
     pub fn check_invariants(&self) {
-        let (links, spare) = (self.link_count(), if self.coordinator.is_some() { LINKS_SPARE } else { 0 });
-        assert!(links <= LINKS_MAX + spare, "{links} links");
+        let links = self.link_count();
+        assert!(links <= LINKS_MAX + LINKS_SPARE, "{links} links");
+        let members = self.links.values().filter(|link| link.member().is_some()).count();
+        assert!(members <= LINKS_MAX, "links to {members} members");
         // At least a piece of each may be open.
         let pieces = self.broadcasts.values().map(|broadcast| u64::from(broadcast.announcement.descriptor.piece_size));
         let (open, most) = (self.open_bytes(), OPEN_PIECES_BYTES_MAX + pieces.sum::<u64>());
@@ -321,7 +323,7 @@ impl Node {
     pub fn handle_timeout(&mut self, now: Time) {
         self.set_now(now);
         if self.broadcasts.len() > 1 {
-            self.share_open_budget();
+            self.share_open_budget(None);
         }
         let due: Vec<BroadcastId> = self
             .broadcasts

@@ -71,14 +71,14 @@ fn a_seed_is_the_same_run_in_every_build() {
         mob sim-packet: 7839c8ae6e8dfb36
         mob sim-packet-bbr: c3921c6b6c0364d7
         mob sim-packet-reno: 426c4add7f8bfe20
-        mob-hpdc07 sim-fluid: 95eaf4c001f079e2
-        mob-hpdc07 sim-packet: 316aa69ab615e5c3
-        mob-hpdc07 sim-packet-bbr: 7a037846c4b37b83
-        mob-hpdc07 sim-packet-reno: 09b35e41254cbabf
-        robber-tpds11 sim-fluid: 70576b853f7077ad
-        robber-tpds11 sim-packet: d3bc0bcd510f5da2
-        robber-tpds11 sim-packet-bbr: 494c8ef70dd22bd2
-        robber-tpds11 sim-packet-reno: 3d60b603d3c76bd9
+        mob-hpdc07 sim-fluid: 0d453d9f7594930c
+        mob-hpdc07 sim-packet: a0746e144e651fb1
+        mob-hpdc07 sim-packet-bbr: a480abf7a4ee6c8b
+        mob-hpdc07 sim-packet-reno: d0b7e0a690c55043
+        robber-tpds11 sim-fluid: 5e6cf4a68dce4102
+        robber-tpds11 sim-packet: 36d5f6a5656ad9a7
+        robber-tpds11 sim-packet-bbr: 2880cc18619572bd
+        robber-tpds11 sim-packet-reno: ee9340536f37b5a4
         flat sim-fluid: ae3d0c36485a5e84
         flat sim-packet: 422f607c6dd94ace
         flat sim-packet-bbr: d22fca38ea3ddaf2

@@ -44,22 +44,20 @@ pub fn pick(
 }
 
 /// Picks one of the pieces that `candidates` shows as [`pick`] does, each with the same probability, however they lie: it looks at all of
-/// them, twice.
+/// them.
 pub fn pick_any(random: &mut Random, words: usize, candidates: impl Fn(usize) -> u64) -> Option<PieceIndex> {
-    let count: usize = (0..words).map(|index| candidates(index).count_ones() as usize).sum();
-    if count == 0 {
-        return None;
-    }
-    let mut chosen = random.below(count);
+    let (mut count, mut chosen) = (0, None);
     for index in 0..words {
         let bits = candidates(index);
-        let count = bits.count_ones() as usize;
-        if chosen < count {
-            return bits_of(index, bits).nth(chosen);
+        let here = bits.count_ones() as usize;
+        count += here;
+        // Reservoir sampling, by words: each is kept with the part that it has of all so far.
+        if here > 0 && random.below(count) < here {
+            chosen = Some((index, bits));
         }
-        chosen -= count;
     }
-    None
+    let (index, bits) = chosen?;
+    bits_of(index, bits).nth(random.below(bits.count_ones() as usize))
 }
 
 /// The bits of word `index` that stand for pieces below `known`.

@@ -119,7 +119,14 @@ impl Queue {
         if self.limits.is_empty() {
             return Time::ZERO;
         }
-        self.waiting.iter().map(|upload| self.due_of(upload)).min().unwrap_or_default()
+        let mut first = Time(u64::MAX);
+        for upload in &self.waiting {
+            first = first.min(self.due_of(upload));
+            if first == Time::ZERO {
+                break;
+            }
+        }
+        first
     }
 
     fn due_of(&self, upload: &Upload) -> Time {
@@ -201,8 +208,11 @@ impl Uploads {
         let rate_bytes_per_s = rate_bytes_per_s.map(|rate| rate.max(1));
         let at = queue.limits.iter().position(|limit| limit.broadcast == broadcast);
         match (at, rate_bytes_per_s) {
-            // What has been sent still counts.
-            (Some(at), Some(rate)) => queue.limits[at].rate_bytes_per_s = rate,
+            // What has been sent still counts; at another rate nobody knows for how much.
+            (Some(at), Some(rate)) if queue.limits[at].rate_bytes_per_s == rate => return,
+            (Some(at), Some(rate_bytes_per_s)) => {
+                queue.limits[at] = Limit { broadcast, rate_bytes_per_s, due_at: Time::ZERO };
+            }
             (Some(at), None) => drop(queue.limits.remove(at)),
             (None, Some(rate_bytes_per_s)) => {
                 queue.limits.push(Limit { broadcast, rate_bytes_per_s, due_at: Time::ZERO });
@@ -285,10 +295,12 @@ impl Uploads {
 
     fn bar(&self, now: Time, link: LinkId, until: Time) -> Bar {
         let queue = &self.queues[&link];
-        // Another broadcast of the link may have its due sooner.
-        let due =
-            queue.waiting.iter().map(|upload| queue.due_of(upload)).filter(|&at| at > now && !queue.limits.is_empty());
-        let until = due.min().map_or(until, |due| due.min(until));
+        let mut until = until;
+        if !queue.limits.is_empty() {
+            // Another broadcast of the link may have its due sooner.
+            let due = queue.waiting.iter().map(|upload| queue.due_of(upload)).filter(|&at| at > now).min();
+            until = due.map_or(until, |due| due.min(until));
+        }
         let mut looked_at = queue.looked_at(now);
         let pieces = std::array::from_fn(|_| looked_at.next().map(|(_, upload)| upload.piece));
         Bar { pieces, until }
@@ -352,6 +364,11 @@ mod tests {
 
     fn upload(piece: u32) -> Upload {
         Upload { broadcast: BroadcastId::default(), piece: PieceIndex(piece), range: ByteRange::whole(1) }
+    }
+
+    /// One of two broadcasts, odd pieces of which are of the second, so that a piece's number says all of it.
+    fn of_two(piece: u32) -> Upload {
+        Upload { broadcast: BroadcastId { sequence: piece % 2, ..BroadcastId::default() }, ..upload(piece) }
     }
 
     fn uploads(links: &[(u32, bool, u32)]) -> Uploads {
@@ -458,8 +475,12 @@ mod tests {
         };
         let next =
             uploads.queues.iter().filter(|(_, queue)| queue.in_driver.len() < PER_LINK).filter_map(|(link, queue)| {
+                let due = |upload: &&Upload| {
+                    let limit = queue.limits.iter().find(|limit| limit.broadcast == upload.broadcast);
+                    limit.is_none_or(|limit| limit.due_at <= now)
+                };
                 let free = |upload: &&Upload| queue.wan || !busy(link, upload.piece);
-                let piece = queue.waiting.iter().take(LOOKED_AT).find(free)?.piece;
+                let piece = queue.waiting.iter().filter(due).take(LOOKED_AT).find(free)?.piece;
                 Some((!queue.wan, queue.in_driver.len(), queue.has(), link, piece))
             });
         next.min().map(|(.., link, piece)| (link, piece))
@@ -467,16 +488,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_next_is_who_the_rules_say(steps in vec((0..8_u8, 0..6_u32, 0..5_u32, 0..400_u64), 1..200)) {
+        fn the_next_is_who_the_rules_say(steps in vec((0..9_u8, 0..6_u32, 0..5_u32, 0..400_u64), 1..200)) {
             let mut uploads = Uploads::default();
             (0..6).for_each(|link| uploads.add_link(LinkId(link), link == 5));
             let (mut now, mut given) = (Time::ZERO, BTreeMap::new());
             for (what, link, piece, wait) in steps {
                 now += Duration::from_millis(wait);
                 match what {
-                    0..=2 => assert!(uploads.add(LinkId(link), upload(piece), piece)),
+                    0..=2 => assert!(uploads.add(LinkId(link), of_two(piece), piece)),
                     3..=4 => uploads.handle_sent(LinkId(link)),
-                    5 => uploads.cancel(LinkId(link), BroadcastId::default(), PieceIndex(piece)),
+                    5 => uploads.cancel(LinkId(link), of_two(piece).broadcast, PieceIndex(piece)),
+                    8 => {
+                        let rate = [None, Some(1), Some(1), Some(4), Some(100)][piece as usize];
+                        uploads.limit_rate(LinkId(link), of_two(piece).broadcast, rate);
+                    }
                     6 if piece == 0 => uploads.add_link(LinkId(link), link == 5),
                     _ => {
                         let expected = next_by_the_rules(&uploads, now, &given);

@@ -52,15 +52,13 @@ impl Node {
     /// The application has made place for an announced object.
     pub fn accept(&mut self, now: Time, id: BroadcastId) {
         self.set_now(now);
-        let Some(whole) = self.with_broadcast(id, |broadcast| {
-            if broadcast.phase == Phase::Offered {
-                broadcast.start(now);
-            }
-            broadcast.whole.clone()
-        }) else {
-            return;
-        };
-        self.share_open_budget();
+        let Some(broadcast) = self.broadcasts.get(&id) else { return };
+        let (whole, offered) = (broadcast.whole.clone(), broadcast.phase == Phase::Offered);
+        // With what the others leave it asks for its first pieces.
+        self.share_open_budget(offered.then_some(id));
+        if offered {
+            self.with_broadcast(id, |broadcast| broadcast.start(now));
+        }
         if let Some(object) = whole.filter(|object| !object.data().is_empty()) {
             self.outputs.push_back(Output::StoreWhole { broadcast: id, object });
         }
@@ -71,16 +69,17 @@ impl Node {
 
     /// Broadcasts in progress share the limit of open pieces, or what is left of it beside what is held of all. Who has more open than its
     /// part, because it was alone before, keeps that until it has come, and the others have so much less.
-    pub(super) fn share_open_budget(&mut self) {
-        let active = self.broadcasts.values().filter(|b| b.phase == Phase::Active).count().max(1) as u64;
+    /// One that is about to begin counts already.
+    pub(super) fn share_open_budget(&mut self, beginning: Option<BroadcastId>) {
+        let is_active = |b: &Broadcast| b.phase == Phase::Active || Some(b.id) == beginning;
         let descriptors = self.broadcasts.values().map(|broadcast| &broadcast.announcement.descriptor);
         let held: u64 = descriptors.map(|object| held_bytes(object.piece_count(), object.index_length)).sum();
         let limit = OPEN_PIECES_BYTES_MAX.saturating_sub(held).max(OPEN_PIECES_BYTES_MIN);
-        let open = self.open_bytes();
-        for broadcast in self.broadcasts.values_mut() {
-            let swarm = broadcast.swarm_mut();
-            let others = open - swarm.open_bytes();
-            swarm.set_open_limit(open_part(limit, active, others));
+        let active: Vec<&Broadcast> = self.broadcasts.values().filter(|b| is_active(b)).collect();
+        let mut parts =
+            open_parts(limit, &active.iter().map(|b| b.swarm().open_bytes()).collect::<Vec<_>>()).into_iter();
+        for broadcast in self.broadcasts.values_mut().filter(|b| is_active(b)) {
+            broadcast.swarm_mut().set_open_limit(parts.next().expect("one for each"));
         }
     }
 
@@ -109,7 +108,7 @@ impl Node {
         self.set_now(now);
         self.broadcasts.remove(&id);
         self.coordination.forget(id);
-        self.share_open_budget();
+        self.share_open_budget(None);
         self.uploads.remove_broadcast(id);
         self.finished.insert(id);
         while self.finished.len() > 16 * BROADCASTS_MAX {
@@ -302,9 +301,17 @@ impl Node {
     }
 }
 
-/// What one of `active` broadcasts may have open of `limit` bytes, where the others have `others` open: its part, or what they leave.
-fn open_part(limit: u64, active: u64, others: u64) -> u64 {
-    (limit / active).min(limit.saturating_sub(others))
+/// What each of several broadcasts, which have so many bytes open, may have open of `limit` bytes together: equal parts, and where one
+/// has more than its part, that and what is left.
+fn open_parts(limit: u64, open: &[u64]) -> Vec<u64> {
+    let part = limit / open.len().max(1) as u64;
+    let mut left = limit.saturating_sub(open.iter().sum());
+    let may_have = |&open: &u64| {
+        let more = part.saturating_sub(open).min(left);
+        left -= more;
+        open + more
+    };
+    open.iter().map(may_have).collect()
 }
 
 #[cfg(test)]
@@ -354,7 +361,10 @@ mod tests {
 
     #[test]
     fn who_comes_later_has_what_is_left_until_its_part_is_free() {
-        let parts = [(1, 0), (2, 40), (2, 30), (2, 10), (3, 0)].map(|(active, others)| open_part(40, active, others));
-        assert_eq!(parts, [40, 0, 10, 20, 13]);
+        assert_eq!(open_parts(40, &[0]), [40]);
+        assert_eq!(open_parts(40, &[40, 0]), [40, 0]);
+        assert_eq!(open_parts(40, &[30, 0]), [30, 10]);
+        assert_eq!(open_parts(40, &[10, 0]), [20, 20]);
+        assert_eq!(open_parts(40, &[27, 0, 0]), [27, 13, 0], "all together have no more than there is");
     }
 }

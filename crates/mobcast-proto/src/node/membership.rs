@@ -149,9 +149,11 @@ impl Membership {
         self.deposed.contains(&node)
     }
 
-    /// The coordinator has put this node somewhere. A former coordinator of which it speaks there has come back as a member.
+    /// The coordinator has put this node somewhere. A former coordinator of which it speaks there has come back as a member, and as one who
+    /// may take over again; that may be this node.
     pub(super) fn set_assignment(&mut self, assignment: Assignment) -> Option<Assignment> {
-        let lists = [&assignment.local_peers, &assignment.global_peers, &assignment.plan_peers];
+        let Assignment { local_peers, global_peers, plan_peers, successors, .. } = &assignment;
+        let lists = [local_peers, global_peers, plan_peers, successors];
         for peer in assignment.parent.iter().chain(lists.into_iter().flatten()) {
             self.deposed.remove(&peer.node);
         }

@@ -107,12 +107,12 @@ fn vary(plan: &mut Plan) {
 /// The coordinator dies in the middle of a broadcast of a group that stands, and links between clusters change: no more goes wrong.
 fn late_death_of_the_coordinator(plan: &mut Plan, random: &mut Random) {
     plan.malicious = None;
+    plan.slow_disks.clear();
     plan.faults.retain(|timed| matches!(timed.fault, Fault::Rate(..) | Fault::Loss(..)));
     let at = STANDS_AFTER + Duration::from_millis(1 + random.below(500) as u64);
     let nodes = plan.nodes() as usize;
-    let planned = &mut plan.broadcasts[0];
-    (planned.at, planned.whole) = (at, false);
-    if nodes > 1 && random.below(4) > 0 {
+    plan.broadcasts[0].at = at;
+    for planned in plan.broadcasts.iter_mut().filter(|planned| planned.root == 0 && nodes > 1) {
         planned.root = 1 + random.below(nodes - 1) as u32;
     }
     let middle = (expected(plan).as_micros() / 1_000).clamp(100, 10_000) as usize;

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use mobcast_proto::group::assignment::Assignment;
 use mobcast_proto::limits::{PING_INTERVAL, SILENCE_MAX};
 use mobcast_proto::{BroadcastId, Duration, NodeId, PieceIndex, Time};
 use mobcast_topology::LinkRef;
@@ -152,7 +153,10 @@ impl Run {
         // Somebody in its sight had everything, and long enough.
         let helped = |i: usize| {
             let given_up = self.world.machines[i].seen.failed_at.get(&id);
-            let early = |at: Time| given_up.is_some_and(|given_up| at + HELPED_WITHIN <= *given_up);
+            // Nobody needs help before the root is gone, or this one is there.
+            let stirs = |timed: &&Timed| matches!(timed.fault, Fault::Stop(..) | Fault::Join(_) | Fault::Restart(_));
+            let stirred = self.plan.faults.iter().filter(stirs).map(|timed| timed.at).max().unwrap_or_default();
+            let early = |at: Time| given_up.is_some_and(|given_up| at.max(stirred) + HELPED_WITHIN <= *given_up);
             let beside = |other: usize| !self.severed(i, other) && complete(other).is_some_and(|at| early(*at));
             self.concerned(id).any(beside)
         };
@@ -198,7 +202,8 @@ impl Run {
         let told = |i: usize| -> BTreeSet<NodeId> {
             let node = &self.world.machines[i].node;
             let peers = node.assignment().into_iter().flat_map(|assignment| {
-                let lists = [&assignment.local_peers, &assignment.global_peers, &assignment.successors];
+                let Assignment { local_peers, global_peers, plan_peers, successors, .. } = assignment;
+                let lists = [local_peers, global_peers, plan_peers, successors];
                 assignment.parent.iter().chain(lists.into_iter().flatten()).map(|peer| peer.node)
             });
             peers.chain(node.members().into_iter().map(|(node, ..)| node)).collect()
