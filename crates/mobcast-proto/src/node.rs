@@ -44,6 +44,7 @@ mod proofs;
 mod relay;
 mod releases;
 mod reports;
+mod rivals;
 mod succession;
 #[cfg(test)]
 mod testing;

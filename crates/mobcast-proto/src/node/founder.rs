@@ -73,10 +73,11 @@ impl Node {
         }
     }
 
-    /// A successor that has taken over looks for it after a pause.
-    pub(super) fn seek_founder_later(&mut self, pause: Duration) {
+    /// A successor that has taken over looks for it after a pause, and a coordinator for its rivals.
+    pub(super) fn seek_later(&mut self, pause: Duration) {
         let pause = Duration(pause.0.clamp(SEARCH_MIN.0, SEARCH_MAX.0));
-        self.membership.retry = Some((self.now + pause, pause)).filter(|_| self.is_led_by_successor());
+        let somebody = self.is_led_by_successor() || !self.membership.rivals.is_empty();
+        self.membership.retry = Some((self.now + pause, pause)).filter(|_| somebody);
     }
 
     /// The founder is at the other end of a link, and goes on as before: it has to know who has taken over.
@@ -263,10 +264,10 @@ mod tests {
     fn a_successor_looks_for_the_founder_after_growing_pauses() {
         let mut node = follower();
         node.regency = None;
-        node.seek_founder_later(Duration::ZERO);
+        node.seek_later(Duration::ZERO);
         let pauses = std::iter::from_fn(|| {
             let (_, pause) = node.membership.retry?;
-            node.seek_founder_later(pause.times(2));
+            node.seek_later(pause.times(2));
             Some(pause.0 / 1_000_000_000)
         });
         assert_eq!(pauses.take(5).collect::<Vec<_>>(), [2, 4, 8, 10, 10]);

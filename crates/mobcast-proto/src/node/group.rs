@@ -103,7 +103,8 @@ impl Node {
                 self.dial_coordinator();
             } else if self.is_coordinating() {
                 self.seek_founder();
-                self.seek_founder_later(pause.times(2));
+                self.seek_rivals();
+                self.seek_later(pause.times(2));
             } else if self.upward_link().is_none() {
                 self.dial_coordinator();
                 self.dial_successors();
@@ -310,6 +311,7 @@ impl Node {
         self.membership.dial_failures.remove(&node);
         if self.is_coordinating() {
             self.greet_with_succession(link);
+            self.membership.rivals.remove(&node);
             self.member_reached(node);
         } else {
             self.tell_founder(link);

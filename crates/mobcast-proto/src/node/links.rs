@@ -38,6 +38,8 @@ pub(super) struct Link {
     retired_at: Option<Time>,
     /// Whether the peer does.
     left_by_peer: bool,
+    /// The claim of a coordinator, by term and node, that was answered over this link with whom this node follows instead.
+    pub(super) answered_claim: Option<(u32, NodeId)>,
 }
 
 impl Link {
@@ -52,6 +54,7 @@ impl Link {
             rtt_min: None,
             retired_at: None,
             left_by_peer: false,
+            answered_claim: None,
         }
     }
 

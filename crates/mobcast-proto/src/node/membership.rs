@@ -23,6 +23,8 @@ pub(super) struct Membership {
     pub(super) succession: Option<(Succession, Signature)>,
     /// A successor that says it has taken over, while the way up to the coordinator is intact.
     pub(super) claim: Option<(Succession, Signature)>,
+    /// At a coordinator: others that may take themselves for it as well.
+    pub(super) rivals: BTreeMap<NodeId, PeerAddress>,
     /// Where the founder listens.
     pub(super) founder: Vec<SocketAddr>,
     /// Former coordinators.
@@ -171,6 +173,7 @@ impl Membership {
         self.coordinator.clone_from(addresses);
         self.succession = Some((succession, signature));
         self.claim = None;
+        self.rivals.clear();
         self.coordinator_reached();
     }
 

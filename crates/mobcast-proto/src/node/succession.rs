@@ -90,7 +90,7 @@ impl Node {
     }
 
     /// Successors that may still take over, in their order.
-    fn successors(&self) -> Vec<PeerAddress> {
+    pub(super) fn successors(&self) -> Vec<PeerAddress> {
         let Some(assignment) = self.assignment() else { return Vec::new() };
         let living = |peer: &&PeerAddress| !self.membership.is_deposed(peer.node);
         assignment.successors.iter().filter(living).cloned().collect()
@@ -161,7 +161,9 @@ impl Node {
         self.regency =
             Some(Regency { since: self.now, expected, standings: BTreeMap::new(), held: Vec::new(), held_bytes: 0 });
         let frame = Frame::Succession { succession: succession.clone(), signature };
+        let others = self.other_successors();
         self.membership.acknowledge(succession, signature);
+        self.membership.rivals = others;
         self.member_links().into_iter().for_each(|link| self.send(link, frame.clone()));
         if let Some(standing) = self.standing() {
             self.standing_verified(standing);
@@ -189,7 +191,9 @@ impl Node {
                 // Who slept through another one's term has claimed it again: it has to know, and claim the next one.
                 self.greet_with_succession(link);
             }
-            return;
+            if !self.is_rival(&succession) {
+                return;
+            }
         }
         let message = signed_message(SignatureDomain::Succession, self.config.group, &succession.to_bytes());
         let token = self.ask(Pending::VerifySuccession { succession, signature, link });
@@ -205,6 +209,9 @@ impl Node {
     ) {
         if !valid {
             return self.drop_peer(link, CloseReason::Violation("forged a succession".into()));
+        }
+        if !succession.prevails_over(&self.membership.current()) {
+            return self.rival_named(&succession);
         }
         if self.is_founder() {
             // Until it shows itself: it may have gone on with the other one.
@@ -222,6 +229,7 @@ impl Node {
         // the only one.
         let intact = self.upward_link().is_some_and(|up| up != link);
         if intact {
+            self.answer_claim(link, &succession);
             self.membership.remember_claim(succession, signature);
             // A child that says so follows another one than this node does.
             self.member_at(link).into_iter().for_each(|node| self.child_gone(node));
@@ -427,7 +435,7 @@ impl Node {
         }
         let ids: Vec<_> = self.broadcasts.keys().collect();
         ids.into_iter().for_each(|id| self.release_if_over(id));
-        self.seek_founder_later(Duration::ZERO);
+        self.seek_later(Duration::ZERO);
     }
 
     /// A member that has done with broadcasts will not report its results again. Returns those of them that are not over here.

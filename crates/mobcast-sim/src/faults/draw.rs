@@ -102,6 +102,10 @@ fn vary(plan: &mut Plan) {
     if random.below(12) == 0 {
         late_death_of_the_coordinator(plan, random);
     }
+    // A frame is passed on only to who is there already; later ones ask for pieces.
+    for planned in plan.broadcasts.iter_mut().filter(|planned| planned.whole && planned.at < STANDS_AFTER) {
+        planned.at = STANDS_AFTER + Duration::from_millis(random.below(500) as u64);
+    }
 }
 
 /// The coordinator dies in the middle of a broadcast of a group that stands, and links between clusters change: no more goes wrong.

@@ -453,3 +453,14 @@ fn seed_2544861_whom_a_member_has_dropped_it_says_again_with_its_standing() {
     let objects = [object(0, 0, 1_522_225, 16), object(2_934, 0, 2_186_705, 16), object(576, 0, 1_991_073, 16)];
     holds(plan, &objects, &faults);
 }
+
+/// It was led by nobody, because all others followed the first successor, had intact ways up, and told it nothing of that one.
+#[test]
+fn seed_7006190_a_successor_that_took_over_alone_meets_the_one_that_the_others_follow() {
+    let faults = [(259, Fault::Stop(0, Stop::Reset)), (2_537, Fault::Unplug(14, Duration::from_millis(23_800)))];
+    let links = [2_500, 4_500, 1_000, 10_000, 7_500, 1_000, 4_000, 7_000, 6_500, 2_500];
+    let delays = [50, 45, 39, 9, 28, 50, 32, 50, 27, 57];
+    let links: Vec<(u64, u64)> = links.into_iter().zip(delays).collect();
+    let plan = plan(7_006_190, &[(2, 27), (6, 67), (3, 51), (3, 102), (1, 59)], &links);
+    holds(plan, &[Planned { strategy: "binomial", ..object(0, 14, 1, 32) }], &faults);
+}
