@@ -196,6 +196,7 @@ impl Node {
                 }
             }
         }
+        let identity = self.placed(identity);
         let state = self.links.get_mut(&link).expect("looked up above");
         state.identity = Some(identity);
         state.heard_at = self.now;
@@ -212,6 +213,14 @@ impl Node {
             _ if joining => self.membership.coordinator_reached(),
             _ => {}
         }
+    }
+
+    /// A member is in the cluster that the coordinator says: one that was admitted a moment ago may not know it yet.
+    fn placed(&self, identity: PeerIdentity) -> PeerIdentity {
+        let PeerIdentity::Member { node, cluster: said } = identity else { return identity };
+        let counted = self.coordinator.as_ref().and_then(|c| c.member(node)).map(|member| member.cluster);
+        let told = || self.membership.told().iter().find(|peer| peer.node == node).map(|peer| peer.cluster);
+        PeerIdentity::Member { node, cluster: counted.or_else(told).unwrap_or(said) }
     }
 
     /// Too many ask to be admitted: this one is told when to come again.
@@ -390,5 +399,22 @@ impl Node {
             }
             self.outputs.push_back(Output::SendPayload { link, broadcast, piece, range });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::group::assignment::tests::assignment;
+    use crate::node::testing::{joiner, linked};
+
+    #[test]
+    fn a_member_is_in_the_cluster_that_the_coordinator_says_whatever_it_greets_with() {
+        let mut node = joiner();
+        node.apply_assignment(assignment());
+        // All of them greet with cluster 0, as one does that has no place yet.
+        let clusters = [3, 5, 7, 2, 8].map(|peer| linked(&mut node, NodeId(peer))).map(|link| node.cluster_at(link));
+        let (local, other) = (Some(ClusterId(1)), Some(ClusterId(0)));
+        assert_eq!(clusters, [local, local, local, other, other], "of the last one nothing was said");
     }
 }

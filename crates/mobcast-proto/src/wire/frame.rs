@@ -35,7 +35,7 @@ pub struct Hello {
     pub group: GroupId,
     /// Who it is; checked against its certificate. [`NodeId`] `u32::MAX` for a node that is not admitted yet.
     pub node: NodeId,
-    /// Its cluster, where it has one.
+    /// Its cluster; 0 also while it has no place yet, so that what the coordinator says of it counts more.
     pub cluster: ClusterId,
     /// Which stream of the link this is.
     pub stream: u16,

@@ -464,3 +464,13 @@ fn seed_7006190_a_successor_that_took_over_alone_meets_the_one_that_the_others_f
     let plan = plan(7_006_190, &[(2, 27), (6, 67), (3, 51), (3, 102), (1, 59)], &links);
     holds(plan, &[Planned { strategy: "binomial", ..object(0, 14, 1, 32) }], &faults);
 }
+
+/// A peer's link to the newcomer was up before the newcomer knew its own cluster, and said another one in its greeting: the peer told it
+/// of no piece, and had everything.
+#[test]
+fn seed_8000547_a_newcomer_is_in_the_cluster_that_the_coordinator_says() {
+    let faults = [(6_483, Fault::Join(ClusterIndex(1))), (9_810, Fault::Stop(0, Stop::Reset))];
+    let objects = [Planned { strategy: "magpie", ..object(327, 1, 5_582, 32) }, object(2_708, 0, 5_582, 64)];
+    let summary = holds(plan(8_000_547, &[(1, 66), (1, 63)], &[(2_500, 24)]), &objects, &faults);
+    assert_eq!(summary.gave_up, 0);
+}
