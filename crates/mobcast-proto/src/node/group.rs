@@ -257,7 +257,7 @@ impl Node {
 
     /// Closes links to local peers that this node was told to connect to and is not any more: a newcomer stands between them.
     fn part_from(&mut self, told_before: &[PeerAddress]) {
-        let told: BTreeSet<NodeId> = self.membership.told().iter().map(|peer| peer.node).collect();
+        let told: BTreeSet<NodeId> = self.membership.told().map(|peer| peer.node).collect();
         for peer in told_before.iter().filter(|peer| !told.contains(&peer.node)) {
             let in_tree = self.membership.children.contains(&peer.node) || self.membership.parent() == Some(peer.node);
             if let Some(link) = self.link_to(peer.node).filter(|_| !in_tree) {
@@ -298,7 +298,8 @@ impl NodeConfigView {
 impl Node {
     /// Dials the peers that this node was told to connect to, where no link is.
     pub(super) fn ensure_links(&mut self) {
-        for peer in self.membership.told() {
+        let told: Vec<PeerAddress> = self.membership.told().cloned().collect();
+        for peer in told {
             let failures = self.membership.dial_failures.get(&peer.node).copied().unwrap_or(0);
             let wanted = failures < DIALS_MAX && !self.banned.contains(&peer.node);
             if wanted && !self.has_link_to(peer.node) && !peer.addresses.is_empty() {

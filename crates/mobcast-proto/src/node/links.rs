@@ -219,7 +219,7 @@ impl Node {
     fn placed(&self, identity: PeerIdentity) -> PeerIdentity {
         let PeerIdentity::Member { node, cluster: said } = identity else { return identity };
         let counted = self.coordinator.as_ref().and_then(|c| c.member(node)).map(|member| member.cluster);
-        let told = || self.membership.told().iter().find(|peer| peer.node == node).map(|peer| peer.cluster);
+        let told = || self.membership.told().find(|peer| peer.node == node).map(|peer| peer.cluster);
         PeerIdentity::Member { node, cluster: counted.or_else(told).unwrap_or(said) }
     }
 
@@ -358,7 +358,7 @@ impl Node {
         let Some(state) = self.links.get_mut(&link) else { return };
         state.complained = true;
         if let Some(Dial::Member { node, .. }) = state.dial
-            && self.membership.told().iter().any(|peer| peer.node == node)
+            && self.membership.told().any(|peer| peer.node == node)
         {
             self.report(Report::Unreachable { node });
         }

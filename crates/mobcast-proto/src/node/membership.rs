@@ -205,10 +205,11 @@ impl Membership {
     }
 
     /// Peers that the node was told to connect to.
-    pub(super) fn told(&self) -> Vec<PeerAddress> {
-        let Some(assignment) = &self.assignment else { return Vec::new() };
-        let told = assignment.parent.iter().chain(&assignment.local_peers).chain(&assignment.global_peers);
-        let told = told.chain(&assignment.plan_peers);
-        told.filter(|peer| !self.is_deposed(peer.node)).cloned().collect()
+    pub(super) fn told(&self) -> impl Iterator<Item = &PeerAddress> {
+        let told = self.assignment.iter().flat_map(|assignment| {
+            let peers = assignment.parent.iter().chain(&assignment.local_peers).chain(&assignment.global_peers);
+            peers.chain(&assignment.plan_peers)
+        });
+        told.filter(|peer| !self.is_deposed(peer.node))
     }
 }
