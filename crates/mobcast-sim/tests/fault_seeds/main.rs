@@ -60,11 +60,16 @@ fn seed_666_results_that_an_inner_node_took_along_are_said_again() {
     holds(plan(666, &[(8, 23), (10, 66)], &[(7_000, 6)]), &[object(0, 4, 105_840, 32)], &faults);
 }
 
+/// (What is left of the seed itself does not fail without the mend any more; this plan, of seed 3197, does.)
 #[test]
 fn seed_275_a_release_does_not_multiply_in_a_circle_of_the_tree() {
-    let loss = Fault::Loss(ClusterIndex(0), ClusterIndex(1), 100, Duration::from_millis(15_400));
-    let faults = [(171, Fault::Stop(11, Stop::Silent)), (593, loss)];
-    holds(plan(275, &[(11, 30), (12, 82)], &[(5_000, 21)]), &[object(0, 3, 1, 16)], &faults);
+    let cut = Fault::Cut(ClusterIndex(0), ClusterIndex(1), Duration::from_millis(22_500));
+    let faults = [(534, cut), (562, Fault::Stop(0, Stop::Reset))];
+    holds(
+        plan(3_197, &[(20, 55), (14, 87)], &[(4_000, 57)]),
+        &[object(0, 0, 8_335, 32), object(2_686, 0, 8_335, 32)],
+        &faults,
+    );
 }
 
 /// (What is left of the seed itself does not fail without the mend any more; this plan, of seed 30, does.)
@@ -72,7 +77,7 @@ fn seed_275_a_release_does_not_multiply_in_a_circle_of_the_tree() {
 fn seed_857_who_slept_while_it_was_admitted_is_a_member_again() {
     let faults = [(365, Fault::Pause(4, Duration::from_millis(21_700)))];
     let object = Planned { strategy: "magpie", ..object(0, 0, 12_373, 16) };
-    holds(plan(857, &[(4, 66), (1, 50)], &[(3_000, 60)]), &[object], &faults);
+    holds(plan(30, &[(4, 66), (1, 50)], &[(3_000, 60)]), &[object], &faults);
 }
 
 #[test]

@@ -474,3 +474,22 @@ fn what_a_silent_peer_was_asked_for_is_asked_of_others() {
     let asked = bench.requests();
     assert!(asked.len() == 4 && asked.iter().all(|(link, ..)| *link == 2), "{asked:?}");
 }
+
+/// Fault seed 2313415: a neighbour that served it for a moment put off for a quarter of a minute what it asked of all others.
+#[test]
+fn who_was_in_need_and_is_served_for_a_moment_asks_everybody_again_soon() {
+    let mut bench = Bench::new(PieceOrder::Random, 4);
+    bench.has(9, 0, 4);
+    bench.pass(16);
+    assert!(bench.requests().iter().all(|(link, ..)| *link == 9));
+    bench.has(2, 0, 1);
+    bench.says(2, StrategyMessage::Unchoke);
+    assert_eq!(bench.requests().iter().map(|(link, ..)| *link).collect::<Vec<_>>(), [2; 4], "the rest of one piece");
+    (0..4).for_each(|block| bench.arrives(2, 0, block));
+    bench.says(2, StrategyMessage::Choke);
+    bench.pass(2);
+    assert_eq!(bench.requests(), [], "a neighbour may go on");
+    bench.pass(2);
+    let asked = bench.requests();
+    assert!(!asked.is_empty() && asked.iter().all(|(link, ..)| *link == 9), "{asked:?}");
+}
