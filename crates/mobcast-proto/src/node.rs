@@ -157,6 +157,8 @@ pub struct Node {
     unverified: BTreeMap<BroadcastId, Box<Unverified>>,
     /// Broadcasts that the application has not been told of.
     untold: Vec<Untold>,
+    /// When payload of any broadcast arrived last.
+    payload_at: Time,
     /// The word that a root is gone, of broadcasts that this node has not heard of.
     held_root_losses: BTreeMap<BroadcastId, (LinkId, Frame)>,
     finished: BTreeSet<BroadcastId>,
@@ -213,6 +215,7 @@ impl Node {
             broadcasts: SortedMap::default(),
             unverified: BTreeMap::new(),
             untold: Vec::new(),
+            payload_at: now,
             held_root_losses: BTreeMap::new(),
             finished: BTreeSet::new(),
             unsaid: VecDeque::new(),
@@ -448,6 +451,7 @@ impl Node {
         if broadcast == BroadcastId::FILLER {
             return self.filler_arrived(link, range.len());
         }
+        self.payload_at = now;
         self.with_broadcast(broadcast, |b| b.handle_payload(now, link, piece, range));
     }
 

@@ -20,6 +20,8 @@ const SERVING_MAX: Duration = Duration::from_secs(60);
 /// Without a root, what some peer says it has is waited for so long, though nothing comes: it takes half of this to find out that a
 /// peer does not send what it has, and a moment to find another one.
 const OBTAINABLE_MAX: Duration = SILENCE_MAX.times(3);
+/// So long at most while payload of other broadcasts arrives: thin links may be busy with that.
+const BUSY_MAX: Duration = SILENCE_MAX.times(10);
 /// A result that is not answered by a release is said again after this, together with who says it: whoever was above may be gone,
 /// and have taken it along, or the coordinator may have given this node up. As receipts, less often in large groups.
 const RESULT_INTERVAL: Duration = SILENCE_MAX;
@@ -246,9 +248,13 @@ impl Node {
     /// Without its root a broadcast can still be completed from others: who gets nothing any more gives up.
     fn end_without_root(&mut self, id: BroadcastId) {
         let Some(broadcast) = self.broadcasts.get(&id) else { return };
-        let patience = if broadcast.swarm().is_obtainable() { OBTAINABLE_MAX } else { SILENCE_MAX };
-        let in_vain = self.now.since(broadcast.arrived_at()) >= patience && !broadcast.waits_for_disk();
-        if broadcast.phase == Phase::Active && in_vain {
+        let (waited, busy) = (self.now.since(broadcast.arrived_at()), self.now.since(self.payload_at) < OBTAINABLE_MAX);
+        let patience = match (broadcast.swarm().is_obtainable(), busy) {
+            (true, true) => BUSY_MAX,
+            (true, false) => OBTAINABLE_MAX,
+            (false, _) => SILENCE_MAX,
+        };
+        if broadcast.phase == Phase::Active && waited >= patience && !broadcast.waits_for_disk() {
             let pieces = broadcast.announcement.descriptor.piece_count().unwrap_or(broadcast.swarm().known());
             let missing = pieces.saturating_sub(broadcast.swarm().have().count());
             self.fail(id, Failure::Incomplete { missing, pieces });

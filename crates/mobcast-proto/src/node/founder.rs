@@ -5,8 +5,6 @@
 use crate::broadcast::Broadcast;
 use crate::group::succession::{Standing, Succession};
 use crate::io::Event;
-use crate::limits::SILENCE_MAX;
-use crate::time::Duration;
 use crate::units::{LinkId, NodeId, Signature};
 use crate::wire::frame::Frame;
 
@@ -14,10 +12,6 @@ use super::Node;
 
 /// It has the first number.
 pub(super) const FOUNDER: NodeId = NodeId(0);
-/// First pause before a successor that has taken over looks for the founder again; grows to [`SEARCH_MAX`].
-const SEARCH_MIN: Duration = Duration::from_secs(2);
-/// Longest pause: others may have been cut off from the founder for as long before anybody took over.
-const SEARCH_MAX: Duration = SILENCE_MAX;
 
 // ---- The founder ----
 
@@ -60,7 +54,7 @@ impl Node {
 
 impl Node {
     /// Whether another one has taken the founder's place.
-    fn is_led_by_successor(&self) -> bool {
+    pub(super) fn is_led_by_successor(&self) -> bool {
         self.membership.coordinator_node() != FOUNDER
     }
 
@@ -71,13 +65,6 @@ impl Node {
         } else if self.is_led_by_successor() && !self.has_link_to(FOUNDER) && !self.banned.contains(&FOUNDER) {
             self.dial_member(FOUNDER, self.membership.founder.clone(), None);
         }
-    }
-
-    /// A successor that has taken over looks for it after a pause, and a coordinator for its rivals.
-    pub(super) fn seek_later(&mut self, pause: Duration) {
-        let pause = Duration(pause.0.clamp(SEARCH_MIN.0, SEARCH_MAX.0));
-        let somebody = self.is_led_by_successor() || !self.membership.rivals.is_empty();
-        self.membership.retry = Some((self.now + pause, pause)).filter(|_| somebody);
     }
 
     /// The founder is at the other end of a link, and goes on as before: it has to know who has taken over.
@@ -258,19 +245,6 @@ mod tests {
         node.apply_assignment(place(2, 0));
         let says = |pending: &Pending| matches!(pending, Pending::SignReport(Report::Standing(_)));
         assert_eq!(node.pending.values().filter(|pending| says(pending)).count(), 2, "as follower, and in its place");
-    }
-
-    #[test]
-    fn a_successor_looks_for_the_founder_after_growing_pauses() {
-        let mut node = follower();
-        node.regency = None;
-        node.seek_later(Duration::ZERO);
-        let pauses = std::iter::from_fn(|| {
-            let (_, pause) = node.membership.retry?;
-            node.seek_later(pause.times(2));
-            Some(pause.0 / 1_000_000_000)
-        });
-        assert_eq!(pauses.take(5).collect::<Vec<_>>(), [2, 4, 8, 10, 10]);
     }
 
     #[test]

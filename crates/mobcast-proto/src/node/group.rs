@@ -312,7 +312,6 @@ impl Node {
         self.membership.dial_failures.remove(&node);
         if self.is_coordinating() {
             self.greet_with_succession(link);
-            self.membership.rivals.remove(&node);
             self.member_reached(node);
         } else {
             self.tell_founder(link);

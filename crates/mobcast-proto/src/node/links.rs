@@ -215,7 +215,7 @@ impl Node {
         }
     }
 
-    /// A member is in the cluster that the coordinator says: one that was admitted a moment ago may not know it yet.
+    /// A member that this node was told of is in the cluster that the coordinator says: one that was admitted a moment ago may not know it yet.
     fn placed(&self, identity: PeerIdentity) -> PeerIdentity {
         let PeerIdentity::Member { node, cluster: said } = identity else { return identity };
         let counted = self.coordinator.as_ref().and_then(|c| c.member(node)).map(|member| member.cluster);
@@ -406,15 +406,21 @@ impl Node {
 mod tests {
     use super::*;
     use crate::group::assignment::tests::assignment;
-    use crate::node::testing::{joiner, linked};
+    use crate::node::testing::joiner;
+
+    fn greets(node: &mut Node, member: u32, cluster: u32) -> Option<ClusterId> {
+        let (member, cluster) = (NodeId(member), ClusterId(cluster));
+        let hello = Hello { node: member, cluster, ..node.hello(0) };
+        let link = node.accept_link(Time::ZERO, PeerIdentity::Member { node: member, cluster }, &hello);
+        node.cluster_at(link)
+    }
 
     #[test]
-    fn a_member_is_in_the_cluster_that_the_coordinator_says_whatever_it_greets_with() {
+    fn who_a_node_was_told_of_is_in_the_cluster_that_it_was_told_and_others_in_theirs() {
         let mut node = joiner();
         node.apply_assignment(assignment());
-        // All of them greet with cluster 0, as one does that has no place yet.
-        let clusters = [3, 5, 7, 2, 8].map(|peer| linked(&mut node, NodeId(peer))).map(|link| node.cluster_at(link));
-        let (local, other) = (Some(ClusterId(1)), Some(ClusterId(0)));
-        assert_eq!(clusters, [local, local, local, other, other], "of the last one nothing was said");
+        let clusters = [3, 5, 7, 2, 8].map(|peer| greets(&mut node, peer, 6));
+        let [own, other, said] = [1, 0, 6].map(|cluster| Some(ClusterId(cluster)));
+        assert_eq!(clusters, [own, own, own, other, said], "of the last one nothing was said");
     }
 }

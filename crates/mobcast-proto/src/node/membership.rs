@@ -14,6 +14,9 @@ use crate::units::{ClusterId, LinkId, NodeId, Signature};
 /// The second successor has taken over by then, if it lives.
 const ADRIFT_AFTER: Duration = Duration::from_secs(6);
 
+/// Others that a coordinator looks for at a time.
+const RIVALS_MAX: usize = 8;
+
 /// What a node knows of its place in the group.
 #[derive(Default)]
 pub(super) struct Membership {
@@ -23,8 +26,8 @@ pub(super) struct Membership {
     pub(super) succession: Option<(Succession, Signature)>,
     /// A successor that says it has taken over, while the way up to the coordinator is intact.
     pub(super) claim: Option<(Succession, Signature)>,
-    /// At a coordinator: others that may take themselves for it as well.
-    pub(super) rivals: BTreeMap<NodeId, PeerAddress>,
+    /// Others that coordinated, or may, the latest last: a coordinator looks for them.
+    pub(super) rivals: Vec<PeerAddress>,
     /// Where the founder listens.
     pub(super) founder: Vec<SocketAddr>,
     /// Former coordinators.
@@ -56,7 +59,7 @@ pub(super) struct Membership {
     pub(super) join_link: Option<LinkId>,
     /// Round-trip times to cluster leaders that it was asked for, as far as they are measured.
     pub(super) probes: Vec<(ClusterId, Option<Option<u64>>)>,
-    /// When it tries to reach the coordinator again, and the pause that this took.
+    /// When it tries to reach the coordinator again, or as coordinator others that may be one, and the pause that this took.
     pub(super) retry: Option<(Time, Duration)>,
     /// Since when the coordinator is out of reach.
     pub(super) unreachable_since: Option<Time>,
@@ -164,8 +167,9 @@ impl Membership {
 
     /// From here on this is the coordinator.
     pub(super) fn acknowledge(&mut self, succession: Succession, signature: Signature) {
-        let old = self.coordinator_node();
-        self.deposed.insert(old);
+        let old = self.current().coordinator;
+        self.deposed.insert(old.node);
+        self.note_rival(old);
         self.deposed.remove(&succession.coordinator.node);
         // Under which addresses the founder is reached the ticket knows best.
         let founder = succession.coordinator.node == NodeId(0) && !self.founder.is_empty();
@@ -173,7 +177,6 @@ impl Membership {
         self.coordinator.clone_from(addresses);
         self.succession = Some((succession, signature));
         self.claim = None;
-        self.rivals.clear();
         self.coordinator_reached();
     }
 
@@ -181,6 +184,17 @@ impl Membership {
         if self.claim.as_ref().is_none_or(|(claim, _)| succession.prevails_over(claim)) {
             self.claim = Some((succession, signature));
         }
+    }
+
+    /// Somebody may coordinate others. Where the founder listens is known anyway.
+    pub(super) fn note_rival(&mut self, peer: PeerAddress) {
+        if peer.node == NodeId(0) || self.node() == Some(peer.node) {
+            return;
+        }
+        self.rivals.retain(|other| other.node != peer.node);
+        self.rivals.push(peer);
+        let surplus = self.rivals.len().saturating_sub(RIVALS_MAX);
+        self.rivals.drain(..surplus);
     }
 
     pub(super) fn take_claim(&mut self) -> Option<(Succession, Signature)> {

@@ -2,25 +2,36 @@
 //! while the others follow another one. Neither deposes the other over members' heads: whose way up is intact keeps to it. So the two have
 //! to meet. Of two that do, one holds, by the rules for all successions, and the other follows it with all whom it leads.
 
-use std::collections::BTreeMap;
-
 use crate::group::assignment::PeerAddress;
 use crate::group::succession::Succession;
+use crate::limits::SILENCE_MAX;
 use crate::time::Duration;
 use crate::units::{LinkId, NodeId};
 
 use super::Node;
 
-/// Others that a coordinator looks for at a time. Each has, or had, the authority's key.
-const RIVALS_MAX: usize = 8;
+/// First pause before a coordinator looks for others that may be one, the founder among them; grows to [`SEARCH_MAX`].
+const SEARCH_MIN: Duration = Duration::from_secs(2);
+/// Longest pause: two parts of a group may have been cut off from each other for as long before anybody took over.
+const SEARCH_MAX: Duration = SILENCE_MAX;
 
 // ---- A member ----
 
 impl Node {
-    /// A successor claims to coordinate, and this node keeps to another one: whoever says so hears of that one, once over each link.
+    /// A successor claims to coordinate, and this node keeps to another one: whoever says so hears of that one, for each claim once over each
+    /// link.
     pub(super) fn answer_claim(&mut self, link: LinkId, claim: &Succession) {
         let key = (claim.term, claim.coordinator.node);
         if self.links.get_mut(&link).is_some_and(|state| state.answered_claim.replace(key) != Some(key)) {
+            self.greet_with_succession(link);
+        }
+    }
+
+    /// A claim, verified, that does not hold, or does not any more.
+    pub(super) fn overtaken(&mut self, link: LinkId, claim: Succession) {
+        if self.is_rival(&claim) {
+            self.look_for(claim.coordinator);
+        } else if !self.is_coordinating() && self.membership.current().prevails_over(&claim) {
             self.greet_with_succession(link);
         }
     }
@@ -29,40 +40,34 @@ impl Node {
 // ---- A coordinator ----
 
 impl Node {
-    /// The successors besides this one that it was named with: each may take over where this node cannot be seen.
-    pub(super) fn other_successors(&self) -> BTreeMap<NodeId, PeerAddress> {
-        let others = self.successors().into_iter().filter(|peer| Some(peer.node) != self.id());
-        others.map(|peer| (peer.node, peer)).collect()
-    }
-
-    /// Whether a succession that does not hold is of somebody whom this coordinator does not lead, and should look for.
+    /// Whether a succession that does not hold is of somebody whom this coordinator does not lead, and does not look for.
     pub(super) fn is_rival(&self, succession: &Succession) -> bool {
         let node = succession.coordinator.node;
-        self.is_coordinating()
-            && self.id() != Some(node)
-            && !self.leads(node)
-            && !self.has_link_to(node)
-            && !self.membership.rivals.contains_key(&node)
+        let sought = || self.membership.rivals.iter().any(|peer| peer.node == node);
+        self.is_coordinating() && self.id() != Some(node) && !self.leads(node) && !sought()
     }
 
-    /// Somebody follows it: it has to hear of this coordinator.
-    pub(super) fn rival_named(&mut self, succession: &Succession) {
-        let peer = succession.coordinator.clone();
-        if self.is_rival(succession) && self.membership.rivals.len() < RIVALS_MAX {
-            self.membership.rivals.insert(peer.node, peer);
-            self.seek_rivals();
-            self.seek_later(Duration::ZERO);
-        }
+    /// Somebody follows that one: it has to hear of this coordinator.
+    pub(super) fn look_for(&mut self, rival: PeerAddress) {
+        self.membership.note_rival(rival);
+        self.seek_rivals();
+        self.seek_later(Duration::ZERO);
     }
 
     /// Looks for others that may coordinate as well. Who can be reached is told of this one.
     pub(super) fn seek_rivals(&mut self) {
-        let rivals: Vec<PeerAddress> = self.membership.rivals.values().cloned().collect();
-        for PeerAddress { node, addresses, cluster, .. } in rivals {
+        for PeerAddress { node, addresses, cluster, .. } in self.membership.rivals.clone() {
             if !self.leads(node) && !self.has_link_to(node) && !self.banned.contains(&node) {
                 self.dial_member(node, addresses, Some(cluster));
             }
         }
+    }
+
+    /// Looks for them, and a successor for the founder, again after a pause.
+    pub(super) fn seek_later(&mut self, pause: Duration) {
+        let pause = Duration(pause.0.clamp(SEARCH_MIN.0, SEARCH_MAX.0));
+        let somebody = self.is_led_by_successor() || !self.membership.rivals.is_empty();
+        self.membership.retry = Some((self.now + pause, pause)).filter(|_| somebody);
     }
 
     fn leads(&self, node: NodeId) -> bool {
@@ -107,11 +112,18 @@ mod tests {
         node
     }
 
-    /// Node 2, a successor that has taken over alone in the second term.
+    fn after(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    /// Node 2, a successor that has taken over alone in the second term, from node 4, and leads itself.
     fn alone() -> Node {
         let mut node = member(2);
+        node.membership.acknowledge(claim(1, 4), WORD);
         node.succession_signed(claim(2, 2), WORD);
+        node.set_now(after(10));
         node.look_after_regency();
+        assert!(node.coordinator.is_some());
         outputs(&mut node);
         node
     }
@@ -151,17 +163,40 @@ mod tests {
     }
 
     #[test]
-    fn a_coordinator_looks_for_the_other_successors_until_they_are_met() {
+    fn a_claim_that_was_overtaken_while_it_was_verified_is_answered() {
+        let mut node = member(3);
+        let link = linked(&mut node, NodeId(2));
+        node.membership.acknowledge(claim(3, 1), WORD);
+        says(&mut node);
+        node.succession_verified(link, claim(2, 2), WORD, true);
+        assert_eq!(says(&mut node).1, [(link, NodeId(1))]);
+    }
+
+    #[test]
+    fn a_coordinator_looks_for_the_founder_its_predecessor_and_the_other_successors_after_growing_pauses() {
         let mut node = alone();
-        node.seek_rivals();
-        assert_eq!(says(&mut node).0, [NodeId(1)]);
-        node.seek_rivals();
-        assert_eq!(says(&mut node).0, [], "an attempt is under way");
+        node.membership.founder = peer(0).addresses;
+        let (mut pauses, mut dialled) = (Vec::new(), Vec::new());
+        while pauses.len() < 5 {
+            let at = node.membership.timeout().expect("a search");
+            pauses.push(at.since(node.now).0 / 1_000_000_000);
+            node.handle_timeout(at);
+            dialled.push(says(&mut node).0);
+        }
+        assert_eq!(dialled[0], [NodeId(0), NodeId(1), NodeId(4)]);
+        assert_eq!(pauses, [2, 4, 8, 10, 10]);
+    }
+
+    #[test]
+    fn who_was_met_and_lost_again_is_looked_for_again() {
+        let mut node = alone();
         let link = linked(&mut node, NodeId(1));
         assert_eq!(says(&mut node).1, [(link, NodeId(2))]);
-        node.handle_link_down(Time::ZERO, link);
         node.seek_rivals();
-        assert_eq!(says(&mut node).0, []);
+        assert_eq!(says(&mut node).0, [NodeId(4)]);
+        node.handle_link_down(node.now, link);
+        node.seek_rivals();
+        assert_eq!(says(&mut node).0, [NodeId(1)], "an attempt to reach the other one is under way");
     }
 
     #[test]
@@ -169,25 +204,26 @@ mod tests {
         let mut node = alone();
         let link = linked(&mut node, NodeId(3));
         says(&mut node);
-        node.verify_succession(link, claim(1, 4), WORD);
-        let asked = node.pending.len();
-        let (dialled, said) = says(&mut node);
-        assert_eq!((dialled, said), (vec![], vec![(link, NodeId(2))]));
-        node.succession_verified(link, claim(1, 4), WORD, true);
-        assert_eq!(says(&mut node).0, [NodeId(1), NodeId(4)]);
-        node.verify_succession(link, claim(1, 4), WORD);
-        assert_eq!(node.pending.len(), asked, "it is looked for already");
-        node.succession_verified(link, claim(1, 5), WORD, false);
+        let asked = |node: &mut Node, claim: Succession| {
+            node.verify_succession(link, claim, WORD);
+            let asked = |output: &Output| matches!(output, Output::Verify { .. });
+            outputs(node).iter().filter(|output| asked(output)).count()
+        };
+        assert_eq!(asked(&mut node, claim(1, 5)), 1);
+        node.succession_verified(link, claim(1, 5), WORD, true);
+        assert!(says(&mut node).0.contains(&NodeId(5)));
+        assert_eq!(asked(&mut node, claim(1, 5)), 0, "it is looked for already");
+        node.succession_verified(link, claim(1, 6), WORD, false);
         assert_eq!((says(&mut node).0, node.has_link_to(NodeId(3))), (vec![], false), "who forges is dropped");
     }
 
     #[test]
-    fn of_rivals_that_meet_the_earlier_one_follows() {
-        let mut node = member(1);
-        node.succession_signed(claim(1, 1), WORD);
-        let link = linked(&mut node, NodeId(2));
-        node.succession_verified(link, claim(2, 2), WORD, true);
-        assert!(!node.is_coordinating());
-        assert_eq!((node.upward_link(), node.membership.coordinator_node()), (Some(link), NodeId(2)));
+    fn of_many_who_have_coordinated_the_latest_are_looked_for() {
+        let mut node = member(2);
+        (3..20).for_each(|other| node.membership.note_rival(peer(other)));
+        node.membership.note_rival(peer(0));
+        node.membership.note_rival(peer(2));
+        let sought: Vec<u32> = node.membership.rivals.iter().map(|peer| peer.node.0).collect();
+        assert_eq!(sought, (12..20).collect::<Vec<_>>(), "without the founder and itself");
     }
 }

@@ -90,7 +90,7 @@ impl Node {
     }
 
     /// Successors that may still take over, in their order.
-    pub(super) fn successors(&self) -> Vec<PeerAddress> {
+    fn successors(&self) -> Vec<PeerAddress> {
         let Some(assignment) = self.assignment() else { return Vec::new() };
         let living = |peer: &&PeerAddress| !self.membership.is_deposed(peer.node);
         assignment.successors.iter().filter(living).cloned().collect()
@@ -161,14 +161,15 @@ impl Node {
         self.regency =
             Some(Regency { since: self.now, expected, standings: BTreeMap::new(), held: Vec::new(), held_bytes: 0 });
         let frame = Frame::Succession { succession: succession.clone(), signature };
-        let others = self.other_successors();
+        // Each of them may take over where this node cannot be seen.
+        self.successors().into_iter().for_each(|peer| self.membership.note_rival(peer));
         self.membership.acknowledge(succession, signature);
-        self.membership.rivals = others;
         self.member_links().into_iter().for_each(|link| self.send(link, frame.clone()));
         if let Some(standing) = self.standing() {
             self.standing_verified(standing);
         }
         self.repeat_reports();
+        self.seek_later(Duration::ZERO);
         let node = self.membership.coordinator_node();
         self.event(Event::CoordinatorChanged { node, own: true });
     }
@@ -211,11 +212,12 @@ impl Node {
             return self.drop_peer(link, CloseReason::Violation("forged a succession".into()));
         }
         if !succession.prevails_over(&self.membership.current()) {
-            return self.rival_named(&succession);
+            return self.overtaken(link, succession);
         }
         if self.is_founder() {
             // Until it shows itself: it may have gone on with the other one.
             self.member_at(link).into_iter().for_each(|node| self.child_gone(node));
+            self.look_for(succession.coordinator);
             return self.claim(succession.term.saturating_add(1));
         }
         if self.assignment().is_none() {
@@ -258,10 +260,8 @@ impl Node {
         let PeerAddress { node, addresses, cluster, .. } = succession.coordinator.clone();
         let news = self.membership.coordinator_node() != node;
         self.membership.acknowledge(succession, signature);
-        if node == FOUNDER {
-            // What was said of its broadcasts while it was not there holds no more.
-            self.root_is_back(FOUNDER);
-        }
+        // What was said of its broadcasts while it was not there holds no more.
+        self.root_is_back(node);
         // A parent that says so has a way up again.
         if from.is_some_and(|link| self.member_at(link) == self.membership.refused_parent) {
             self.membership.refused_parent = None;

@@ -102,9 +102,18 @@ fn vary(plan: &mut Plan) {
     if random.below(12) == 0 {
         late_death_of_the_coordinator(plan, random);
     }
-    // A frame is passed on only to who is there already; later ones ask for pieces.
+    wholes_wait_for_the_group(plan, random);
+}
+
+/// A frame is passed on only to who is there already; later ones ask for pieces. A root that stops early begins when it did.
+fn wholes_wait_for_the_group(plan: &mut Plan, random: &mut Random) {
     for planned in plan.broadcasts.iter_mut().filter(|planned| planned.whole && planned.at < STANDS_AFTER) {
-        planned.at = STANDS_AFTER + Duration::from_millis(random.below(500) as u64);
+        let at = STANDS_AFTER + Duration::from_millis(random.below(500) as u64);
+        let stops =
+            |timed: &Timed| timed.at <= at && matches!(timed.fault, Fault::Stop(node, _) if node == planned.root);
+        if !plan.faults.iter().any(stops) {
+            planned.at = at;
+        }
     }
 }
 

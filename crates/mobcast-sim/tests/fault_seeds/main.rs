@@ -60,9 +60,9 @@ fn seed_666_results_that_an_inner_node_took_along_are_said_again() {
     holds(plan(666, &[(8, 23), (10, 66)], &[(7_000, 6)]), &[object(0, 4, 105_840, 32)], &faults);
 }
 
-/// (What is left of the seed itself does not fail without the mend any more; this plan, of seed 3197, does.)
+/// As 275, of which nothing is left that fails without the mend.
 #[test]
-fn seed_275_a_release_does_not_multiply_in_a_circle_of_the_tree() {
+fn seed_3197_a_release_does_not_multiply_in_a_circle_of_the_tree() {
     let cut = Fault::Cut(ClusterIndex(0), ClusterIndex(1), Duration::from_millis(22_500));
     let faults = [(534, cut), (562, Fault::Stop(0, Stop::Reset))];
     holds(
@@ -72,9 +72,9 @@ fn seed_275_a_release_does_not_multiply_in_a_circle_of_the_tree() {
     );
 }
 
-/// (What is left of the seed itself does not fail without the mend any more; this plan, of seed 30, does.)
+/// As 857, of which nothing is left that fails without the mend.
 #[test]
-fn seed_857_who_slept_while_it_was_admitted_is_a_member_again() {
+fn seed_30_who_slept_while_it_was_admitted_is_a_member_again() {
     let faults = [(365, Fault::Pause(4, Duration::from_millis(21_700)))];
     let object = Planned { strategy: "magpie", ..object(0, 0, 12_373, 16) };
     holds(plan(30, &[(4, 66), (1, 50)], &[(3_000, 60)]), &[object], &faults);

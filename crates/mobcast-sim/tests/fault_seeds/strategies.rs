@@ -208,3 +208,20 @@ fn seed_2906794_who_is_slow_to_help_is_given_more_time() {
     let summary = holds(plan(2_906_794, &[(8, 101), (10, 78)], &[(6_000, 34)]), &[robber], &faults);
     assert!(summary.end < ms(60_000), "{:?}", summary.end);
 }
+
+/// Sixteen members without a root, each of which gets a copy of its own of another broadcast over a thin link, got nothing of this one for half a
+/// minute, and gave up what others had.
+#[test]
+fn seed_8036562_a_link_that_is_busy_with_another_broadcast_is_waited_for() {
+    let (from, to) = (ClusterIndex(0), ClusterIndex(1));
+    let faults = [
+        (102, Fault::Rate(LinkRef::Wan { from, to }, 500_000)),
+        (1_026, Fault::Cut(from, to, Duration::from_millis(6_966))),
+        (3_379, Fault::Rate(LinkRef::Wan { from, to }, 200_000)),
+        (3_574, Fault::Stop(0, Stop::Silent)),
+    ];
+    let plan = plan(8_036_562, &[(21, 100), (16, 29)], &[(7_500, 49)]);
+    let other = Planned { strategy: "bittorrent-rarest", ..object(0, 0, 657_699, 16) };
+    let summary = holds(plan, &[other, object(240, 0, 657_699, 32)], &faults);
+    assert_eq!(summary.gave_up, 0);
+}
