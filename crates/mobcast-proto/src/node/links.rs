@@ -40,6 +40,8 @@ pub(super) struct Link {
     left_by_peer: bool,
     /// The claim of a coordinator, by term and node, that was answered over this link with whom this node follows instead.
     pub(super) answered_claim: Option<(u32, NodeId)>,
+    /// Whether the peer followed a coordinator before this node's, when it said something of that last.
+    pub(super) lags: bool,
 }
 
 impl Link {
@@ -55,6 +57,7 @@ impl Link {
             retired_at: None,
             left_by_peer: false,
             answered_claim: None,
+            lags: false,
         }
     }
 

@@ -27,6 +27,22 @@ impl Node {
         }
     }
 
+    /// Links over which a claim was said that this node did not follow then, and which are no child's any more for that: who is there has to hear when it does.
+    pub(super) fn who_claimed(&self, claim: &Succession) -> Vec<LinkId> {
+        let key = Some((claim.term, claim.coordinator.node));
+        self.links.iter().filter(|(_, state)| state.answered_claim == key).map(|(link, _)| link).collect()
+    }
+
+    /// A peer says a succession that is this node's own, or does not hold. If the node above has followed another coordinator until now, what it was given
+    /// to pass on has gone there, and is said again.
+    pub(super) fn note_what_peer_follows(&mut self, link: LinkId, same: bool) {
+        let Some(state) = self.links.get_mut(&link) else { return };
+        if std::mem::replace(&mut state.lags, !same) && same && self.upward_link() == Some(link) {
+            self.report_ready();
+            self.flush_reports();
+        }
+    }
+
     /// A claim, verified, that does not hold, or does not any more.
     pub(super) fn overtaken(&mut self, link: LinkId, claim: Succession) {
         if self.is_rival(&claim) {
@@ -81,7 +97,9 @@ mod tests {
     use crate::group::assignment::Assignment;
     use crate::group::assignment::Credential;
     use crate::group::assignment::tests::assignment;
+    use crate::group::report::Report;
     use crate::io::{Dial, Output};
+    use crate::node::Pending;
     use crate::node::testing::{joiner, linked, outputs};
     use crate::time::Time;
     use crate::units::{ClusterId, GroupId, PublicKey, Signature};
@@ -160,6 +178,40 @@ mod tests {
         says(&mut node);
         node.succession_verified(link, claim(2, 2), WORD, true);
         assert_eq!(says(&mut node).1, [(link, NodeId(1))]);
+    }
+
+    #[test]
+    fn what_went_to_a_parents_former_coordinator_is_said_again_when_the_parent_follows() {
+        let standings = |node: &Node| {
+            let said = |pending: &Pending| matches!(pending, Pending::SignReport(Report::Standing(_)));
+            node.pending.values().filter(|pending| said(pending)).count()
+        };
+        let mut node = member(3);
+        let parent = Assignment { term: 2, epoch: 9, parent: Some(peer(4)), ..node.assignment().expect("one").clone() };
+        node.membership.acknowledge(claim(2, 1), WORD);
+        node.apply_assignment(parent);
+        let up = linked(&mut node, NodeId(4));
+        let before = standings(&node);
+        node.verify_succession(up, claim(2, 1), WORD);
+        assert_eq!(standings(&node), before, "it has followed all the time");
+        node.verify_succession(up, claim(1, 2), WORD);
+        assert_eq!(says(&mut node).1, [(up, NodeId(1))]);
+        node.verify_succession(up, claim(2, 1), WORD);
+        assert_eq!(standings(&node), before + 1);
+        node.verify_succession(up, claim(2, 1), WORD);
+        assert_eq!(standings(&node), before + 1, "once");
+    }
+
+    #[test]
+    fn whose_claim_was_not_followed_hears_when_it_is() {
+        let mut node = member(3);
+        node.membership.acknowledge(claim(1, 1), WORD);
+        let (up, claimant) = (linked(&mut node, NodeId(1)), linked(&mut node, NodeId(4)));
+        node.succession_verified(claimant, claim(2, 2), WORD, true);
+        says(&mut node);
+        node.succession_verified(up, claim(2, 2), WORD, true);
+        assert_eq!(node.membership.coordinator_node(), NodeId(2));
+        assert_eq!(says(&mut node).1, [(claimant, NodeId(2))]);
     }
 
     #[test]

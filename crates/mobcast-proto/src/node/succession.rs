@@ -188,6 +188,7 @@ impl Node {
     pub(super) fn verify_succession(&mut self, link: LinkId, succession: Succession, signature: Signature) {
         let current = self.membership.current();
         if !succession.prevails_over(&current) {
+            self.note_what_peer_follows(link, succession == current);
             if current.prevails_over(&succession) {
                 // Who slept through another one's term has claimed it again: it has to know, and claim the next one.
                 self.greet_with_succession(link);
@@ -266,8 +267,10 @@ impl Node {
         if from.is_some_and(|link| self.member_at(link) == self.membership.refused_parent) {
             self.membership.refused_parent = None;
         }
-        let below: Vec<LinkId> = self.child_links().into_iter().filter(|&link| Some(link) != from).collect();
-        below.into_iter().for_each(|link| self.send(link, frame.clone()));
+        let mut told = self.child_links();
+        told.extend(self.who_claimed(&self.membership.current()));
+        told.retain(|&link| Some(link) != from);
+        told.into_iter().for_each(|link| self.send(link, frame.clone()));
         if news {
             self.event(Event::CoordinatorChanged { node, own: false });
         }

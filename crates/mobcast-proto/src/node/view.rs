@@ -50,6 +50,11 @@ impl Node {
         views
     }
 
+    /// Whether a member has broken the protocol here, so that no link to it is made or taken any more.
+    pub fn has_dropped(&self, node: NodeId) -> bool {
+        self.banned.contains(&node)
+    }
+
     /// What the coordinator knows of the group when it chooses a strategy; none elsewhere.
     pub fn situation(&self) -> Option<(Situation, &Overlays)> {
         let coordinator = self.coordinator.as_ref()?;

@@ -173,14 +173,23 @@ impl Run {
         let excused = |i: usize| {
             let apart = |other: usize| self.severed(i, other);
             let unled = || leaders.iter().any(|&leader| self.severed(leader, root.root as usize));
+            let betrayed = || self.is_led_by_whom_it_dropped(i);
             let unhelped = || root_gone && holders().any(apart) && !helped(i);
-            needed.iter().any(|&other| apart(other)) || unled() || unhelped() || lost(i)
+            needed.iter().any(|&other| apart(other)) || unled() || unhelped() || betrayed() || lost(i)
         };
         self.concerned(id).find(|&i| self.world.machines[i].seen.failed.contains_key(&id) && !excused(i))
     }
 
     fn leads(&self, i: usize) -> bool {
         !self.world.machines[i].node.members().is_empty()
+    }
+
+    /// Whether the malicious member has become coordinator, and a machine has caught it before: nobody gives that one peers.
+    fn is_led_by_whom_it_dropped(&self, i: usize) -> bool {
+        let Some((malicious, _)) = self.plan.malicious else { return false };
+        let liar = &self.world.machines[malicious as usize];
+        let dropped = liar.node.id().is_some_and(|liar| self.world.machines[i].node.has_dropped(liar));
+        liar.seen.coordinator_since.is_some() && dropped
     }
 
     /// Whether a machine lives that knows itself for a successor, has what a successor needs, and was in everybody's sight: if nobody leads, it has to.

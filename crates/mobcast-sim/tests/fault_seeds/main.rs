@@ -481,3 +481,17 @@ fn seed_8000547_a_newcomer_is_in_the_cluster_that_the_coordinator_says() {
     let summary = holds(plan(8_000_547, &[(1, 66), (1, 63)], &[(2_500, 24)]), &objects, &faults);
     assert_eq!(summary.gave_up, 0);
 }
+
+/// A member that followed the founder, which had come back, reported over a parent that followed another one still, which led most: when that
+/// parent followed the founder as well, the member was no child of it, and said its result no second time.
+#[test]
+fn seed_9022962_what_went_to_another_coordinator_is_said_again_when_the_parent_follows() {
+    let links = [(8_000, 18), (9_000, 9), (2_500, 56), (2_000, 2), (3_500, 48), (7_000, 36)];
+    let faults = [
+        (144, Fault::Pause(0, Duration::from_millis(22_360))),
+        (246, Fault::Stop(5, Stop::Reset)),
+        (9_876, Fault::Restart(5)),
+    ];
+    let object = Planned { whole: true, ..object(2_153, 0, 1, 32) };
+    holds(plan(9_022_962, &[(1, 18), (1, 50), (3, 79), (2, 40)], &links), &[object], &faults);
+}
