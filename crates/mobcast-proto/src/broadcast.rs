@@ -106,6 +106,8 @@ pub struct Broadcast {
     behind_since: Option<Time>,
     rooted: Option<Rooted>,
     arrived_at: Time,
+    /// When a peer was last known to have something that is missing here, at a look without the root.
+    pub(crate) obtainable_at: Time,
     /// Pieces stored since the last receipt.
     unreceipted: BTreeSet<PieceIndex>,
 }
@@ -154,6 +156,7 @@ impl Broadcast {
             behind_since: None,
             rooted: is_root.then(Rooted::default),
             arrived_at: now,
+            obtainable_at: now,
             unreceipted: BTreeSet::new(),
         }
     }
@@ -237,6 +240,15 @@ impl Broadcast {
     /// When payload arrived last, or the broadcast became known.
     pub fn arrived_at(&self) -> Time {
         self.arrived_at
+    }
+
+    /// Whether a peer is known to have something that is missing here.
+    pub(crate) fn is_obtainable(&mut self, now: Time) -> bool {
+        let obtainable = self.swarm.is_obtainable();
+        if obtainable {
+            self.obtainable_at = now;
+        }
+        obtainable
     }
 
     /// Whether a piece has arrived and is not stored yet.

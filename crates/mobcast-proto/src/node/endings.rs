@@ -247,14 +247,16 @@ impl Node {
 
     /// Without its root a broadcast can still be completed from others: who gets nothing any more gives up.
     fn end_without_root(&mut self, id: BroadcastId) {
-        let Some(broadcast) = self.broadcasts.get(&id) else { return };
-        let (waited, busy) = (self.now.since(broadcast.arrived_at()), self.now.since(self.payload_at) < OBTAINABLE_MAX);
-        let patience = match (broadcast.swarm().is_obtainable(), busy) {
-            (true, true) => BUSY_MAX,
-            (true, false) => OBTAINABLE_MAX,
-            (false, _) => SILENCE_MAX,
+        let (now, busy) = (self.now, self.now.since(self.payload_at) < OBTAINABLE_MAX);
+        let Some(broadcast) = self.broadcasts.get_mut(&id) else { return };
+        let waited = now.since(broadcast.arrived_at());
+        let in_vain = match (broadcast.is_obtainable(now), busy) {
+            (true, true) => waited >= BUSY_MAX,
+            (true, false) => waited >= OBTAINABLE_MAX,
+            // When the last one is gone who was known to have it, it takes a while to find another one.
+            (false, _) => waited.min(now.since(broadcast.obtainable_at)) >= SILENCE_MAX,
         };
-        if broadcast.phase == Phase::Active && waited >= patience && !broadcast.waits_for_disk() {
+        if broadcast.phase == Phase::Active && in_vain && !broadcast.waits_for_disk() {
             let pieces = broadcast.announcement.descriptor.piece_count().unwrap_or(broadcast.swarm().known());
             let missing = pieces.saturating_sub(broadcast.swarm().have().count());
             self.fail(id, Failure::Incomplete { missing, pieces });

@@ -495,3 +495,17 @@ fn seed_9022962_what_went_to_another_coordinator_is_said_again_when_the_parent_f
     let object = Planned { whole: true, ..object(2_153, 0, 1, 32) };
     holds(plan(9_022_962, &[(1, 18), (1, 50), (3, 79), (2, 40)], &links), &[object], &faults);
 }
+
+/// The only one that a member knew to have the piece, which sent nothing, was given up, and the member gave up with it, at once, while others had it.
+#[test]
+fn seed_9127683_who_loses_its_only_source_looks_for_another_one() {
+    let faults = [
+        (94, Fault::Join(ClusterIndex(2))),
+        (1_750, Fault::Stop(0, Stop::Reset)),
+        (6_289, Fault::Stop(3, Stop::Silent)),
+    ];
+    let mut plan = plan(9_127_683, &[(2, 90), (1, 91), (1, 10)], &[(7_500, 47), (6_500, 50), (2_500, 60)]);
+    plan.malicious = Some((3, Mischief::Mute));
+    let summary = holds(plan, &[object(0, 0, 1, 64)], &faults);
+    assert_eq!(summary.gave_up, 0);
+}
