@@ -74,55 +74,55 @@ fn a_seed_is_the_same_run_in_every_build() {
         mob-hpdc07 sim-fluid: 0d453d9f7594930c
         mob-hpdc07 sim-packet: a0746e144e651fb1
         mob-hpdc07 sim-packet-bbr: a480abf7a4ee6c8b
-        mob-hpdc07 sim-packet-reno: d0b7e0a690c55043
+        mob-hpdc07 sim-packet-reno: df50a18a8480b931
         robber-tpds11 sim-fluid: 5e6cf4a68dce4102
         robber-tpds11 sim-packet: 36d5f6a5656ad9a7
         robber-tpds11 sim-packet-bbr: 2880cc18619572bd
-        robber-tpds11 sim-packet-reno: ee9340536f37b5a4
+        robber-tpds11 sim-packet-reno: bdd050e655dddd29
         flat sim-fluid: ae3d0c36485a5e84
         flat sim-packet: 422f607c6dd94ace
         flat sim-packet-bbr: d22fca38ea3ddaf2
-        flat sim-packet-reno: bb5cc9eca57e25db
+        flat sim-packet-reno: 33b1693b0862b27a
         chain sim-fluid: fc294d689808e12c
         chain sim-packet: 0db4afc6aa5ea342
         chain sim-packet-bbr: 070744602310f861
-        chain sim-packet-reno: 5c2440926069288d
+        chain sim-packet-reno: b8232d8c96c0ff2c
         binomial sim-fluid: c0368a455138e24f
         binomial sim-packet: 3e60a126bbc26650
         binomial sim-packet-bbr: 68a81b4ef7544a2e
-        binomial sim-packet-reno: ed07848ef4d96c26
+        binomial sim-packet-reno: be8952ac636f86b0
         scatter-allgather sim-fluid: 8ed9f679938ec4d3
         scatter-allgather sim-packet: c9b4e663ce7c5609
         scatter-allgather sim-packet-bbr: 744dcd9c6206b8bd
-        scatter-allgather sim-packet-reno: 16eda3a0f79e6a24
+        scatter-allgather sim-packet-reno: 1792729ad7871622
         magpie sim-fluid: a52c357ba9d617dd
         magpie sim-packet: 5c20f79ab6714a34
         magpie sim-packet-bbr: fe89b807f59af2f1
-        magpie sim-packet-reno: 3bc1f279723f44fb
+        magpie sim-packet-reno: 7c35295b7996531e
         fpfr sim-fluid: cc47903b82a35ca8
-        fpfr sim-packet: 4a9a0bdb35f2c0f0
-        fpfr sim-packet-bbr: 0d9bc81881bbd531
-        fpfr sim-packet-reno: ed8b0da0cf8850e0
+        fpfr sim-packet: f9759b419fe64ec2
+        fpfr sim-packet-bbr: e2c458e4312569d4
+        fpfr sim-packet-reno: 6014d79cbf165ea4
         balanced sim-fluid: 7c740ba53dd1783e
-        balanced sim-packet: 10aaef966062de7e
-        balanced sim-packet-bbr: 984d7e7f7ded2774
-        balanced sim-packet-reno: 92457281de376142
+        balanced sim-packet: 1ed073c6821c26b5
+        balanced sim-packet-bbr: 6d089d141df37088
+        balanced sim-packet-reno: 880ee159ef8de716
         optimal-trees sim-fluid: 6923dd2d2a3ab00a
-        optimal-trees sim-packet: 037a36f465648897
-        optimal-trees sim-packet-bbr: 398358e14ce62f25
-        optimal-trees sim-packet-reno: d2776b6efc7caf6a
+        optimal-trees sim-packet: 989228f20f9ec317
+        optimal-trees sim-packet-bbr: bc881c92c6eb06a1
+        optimal-trees sim-packet-reno: cf6e6dfae7fdd828
         bittorrent sim-fluid: ddac304b4ba51c43
         bittorrent sim-packet: dbf4e1e78bd35d15
         bittorrent sim-packet-bbr: de4096442e0381cd
-        bittorrent sim-packet-reno: c8492a3ee61048e0
+        bittorrent sim-packet-reno: 6ed5ad26cc796a7c
         bittorrent-rarest sim-fluid: e09c28ece589e5a0
         bittorrent-rarest sim-packet: 1c75d50f76516955
         bittorrent-rarest sim-packet-bbr: 3d58c354d1d502c1
-        bittorrent-rarest sim-packet-reno: 51cb0bebb39488c1
+        bittorrent-rarest sim-packet-reno: b50a4b376b9102eb
         bittorrent-biased sim-fluid: 04b9d4f86d7f05ff
         bittorrent-biased sim-packet: 60c76c4c38e8e90a
         bittorrent-biased sim-packet-bbr: f3daf0269a6af616
-        bittorrent-biased sim-packet-reno: daeefe46b3884ba3
+        bittorrent-biased sim-packet-reno: 746edf9b85e61c13
         faults 7: 010f04249ad628c4
     "#]]
     .assert_eq(&hashes);
