@@ -102,10 +102,15 @@ impl Node {
         if !valid {
             return self.drop_peer(from, CloseReason::Violation(format!("forged the end of {id}")));
         }
+        let Frame::Release { signature, .. } = frame else { return };
         if self.is_coordinating() {
+            // Another coordinator has said so: members that it led may be done, and what they said of that lost with a link. So it ends
+            // when nothing is news for long.
+            if let Some(broadcast) = self.broadcasts.get_mut(&id) {
+                broadcast.release.get_or_insert(signature);
+            }
             return;
         }
-        let Frame::Release { signature, .. } = frame else { return };
         let now = self.now;
         let due =
             |b: &Broadcast| b.release_awaited || b.release_passed_at.is_none_or(|at| now.since(at) >= RELEASE_INTERVAL);

@@ -509,3 +509,18 @@ fn seed_9127683_who_loses_its_only_source_looks_for_another_one() {
     let summary = holds(plan, &[object(0, 0, 1, 64)], &faults);
     assert_eq!(summary.gave_up, 0);
 }
+
+/// The founder had slept while a successor released a broadcast. What members that were done said to it of that was lost with a link of the node
+/// above them, and they did not repeat it.
+#[test]
+fn seed_9226931_a_founder_that_hears_of_a_release_waits_for_lost_results_no_longer_than_for_news() {
+    let links = [(7_000, 38), (5_000, 46), (7_000, 38), (5_000, 55), (8_000, 50), (1_000, 44)];
+    let faults = [
+        (136, Fault::Pause(15, Duration::from_millis(3_208))),
+        (1_878, Fault::Pause(0, Duration::from_millis(19_706))),
+        (6_529, Fault::Join(ClusterIndex(3))),
+    ];
+    let plan = plan(9_226_931, &[(5, 98), (4, 81), (5, 11), (4, 46)], &links);
+    let second = Planned { strategy: "bittorrent-rarest", ..object(2_895, 14, 2_139_949, 16) };
+    holds(plan, &[object(0, 0, 7_894_307, 64), second, object(747, 0, 4_462_850, 32)], &faults);
+}
