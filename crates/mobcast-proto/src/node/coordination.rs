@@ -359,7 +359,7 @@ impl Node {
     }
 
     /// Whether reports about a broadcast are kept: any member can make numbers of broadcasts up.
-    pub(super) fn keeps_books_of(&self, id: BroadcastId) -> bool {
+    fn keeps_books_of(&self, id: BroadcastId) -> bool {
         let Coordination { receipts, results, .. } = &self.coordination;
         let unknown = || receipts.keys().chain(results.keys()).filter(|id| !self.broadcasts.contains_key(id)).count();
         self.broadcasts.contains_key(&id) || unknown() < UNKNOWN_BROADCASTS_MAX

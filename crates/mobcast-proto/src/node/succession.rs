@@ -441,17 +441,10 @@ impl Node {
         self.seek_later(Duration::ZERO);
     }
 
-    /// A member that has done with broadcasts will not report its results again. Returns those of them that are not over here, also if this
-    /// node has not heard of them yet.
+    /// A member that has done with broadcasts will not report its results again. Returns those of them that are not over here.
     fn note_over(&mut self, standing: &Standing) -> Vec<BroadcastId> {
-        let mut open = standing.over.clone();
-        open.retain(|id| {
-            let kept = !self.finished.contains(id) && self.keeps_books_of(*id);
-            if kept {
-                self.coordination.note_over(*id, standing.credential.node);
-            }
-            kept
-        });
+        let open: Vec<_> = standing.over.iter().copied().filter(|id| self.broadcasts.contains_key(id)).collect();
+        open.iter().for_each(|&id| self.coordination.note_over(id, standing.credential.node));
         open
     }
 }
