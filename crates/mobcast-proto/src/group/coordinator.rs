@@ -157,6 +157,7 @@ pub struct Coordinator {
     closing: bool,
     plans: Plans,
     gauging: Gauging,
+    root_links: BTreeSet<(NodeId, NodeId)>,
     /// Whether members take each other's word.
     trusts_members: bool,
 }
@@ -208,6 +209,7 @@ impl Coordinator {
             closing: false,
             plans: Plans::new(Overlays::default(), seed),
             gauging: Gauging::default(),
+            root_links: BTreeSet::new(),
             trusts_members: false,
         }
     }
@@ -587,6 +589,7 @@ mod gauging;
 mod placing;
 mod plans;
 mod restore;
+mod roots;
 mod rounds;
 mod shares;
 mod views;

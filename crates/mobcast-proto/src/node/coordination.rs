@@ -100,6 +100,17 @@ impl Coordination {
         self.news_at.insert(id, now);
     }
 
+    /// Broadcasts that are not over, and of which a member has told its result, with those who have.
+    pub(super) fn results(&self) -> impl Iterator<Item = (BroadcastId, &BTreeMap<NodeId, bool>)> {
+        let all = self.results.iter().map(|(&id, results)| (id, results));
+        all.filter(|(id, _)| !self.released.contains_key(id))
+    }
+
+    /// When anybody got on with a broadcast last; none if nobody has said so yet.
+    pub(super) fn last_news(&self, id: BroadcastId) -> Option<Time> {
+        self.news_at.get(&id).copied()
+    }
+
     /// Nothing more is to come of a broadcast.
     pub(super) fn forget(&mut self, id: BroadcastId) {
         self.news_at.remove(&id);
@@ -263,6 +274,7 @@ impl Node {
         let Some(coordinator) = &self.coordinator else { return };
         // It knows nothing of a new parent before it has this frame.
         let before = self.coordination.moving.get(&node).map(|moving| moving.old_parent);
+        let before = before.filter(|&parent| coordinator.member(parent).is_some());
         let place = before.or_else(|| coordinator.parent_of(node));
         let Some(parent) = place else { return };
         let mut path = coordinator.path_to(parent);

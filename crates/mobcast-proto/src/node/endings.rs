@@ -1,6 +1,8 @@
 //! How broadcasts end at a node: complete, failed, given up by the root, without one; and what is reported of that. Releases are in
 //! `releases.rs`.
 
+use std::collections::BTreeSet;
+
 use crate::broadcast::{Broadcast, Phase};
 use crate::content::manifest::SignatureDomain;
 use crate::group::report::{NodeResult, Report};
@@ -22,6 +24,8 @@ const SERVING_MAX: Duration = Duration::from_secs(60);
 const OBTAINABLE_MAX: Duration = SILENCE_MAX.times(3);
 /// So long at most while payload of other broadcasts arrives: thin links may be busy with that.
 const BUSY_MAX: Duration = SILENCE_MAX.times(10);
+/// So many members of a broadcast that stands still are linked to its root at a time.
+const LAST_MAX: usize = 8;
 /// A result that is not answered by a release is said again after this, together with who says it: whoever was above may be gone,
 /// and have taken it along, or the coordinator may have given this node up. As receipts, less often in large groups.
 const RESULT_INTERVAL: Duration = SILENCE_MAX;
@@ -234,6 +238,7 @@ impl Node {
         if self.coordinator.is_some() {
             self.look_after_members();
             self.look_after_roots();
+            self.look_after_the_last();
         }
     }
 
@@ -243,6 +248,29 @@ impl Node {
         let gone = |b: &&Broadcast| b.root_loss.is_none() && coordinator.member(b.id.root).is_none();
         let ids: Vec<BroadcastId> = self.broadcasts.values().filter(gone).map(|b| b.id).collect();
         ids.into_iter().for_each(|id| self.sign_root_loss(id));
+    }
+
+    /// Where some members have given a broadcast up and nobody gets on with it, those whom the others were told of may be all that have given it
+    /// up: they are linked to the root, until they are done.
+    fn look_after_the_last(&mut self) {
+        let now = self.now;
+        let Some(coordinator) = &self.coordinator else { return };
+        let mut links = BTreeSet::new();
+        for (id, results) in self.coordination.results() {
+            let led =
+                coordinator.root_links().iter().filter(|(node, root)| *root == id.root && !results.contains_key(node));
+            links.extend(led);
+            let news = self.coordination.last_news(id).max(self.broadcasts.get(&id).map(|b| b.started));
+            let stands_still = news.is_none_or(|news| now.since(news) >= SILENCE_MAX);
+            if stands_still && results.values().any(|complete| !complete) && coordinator.member(id.root).is_some() {
+                let last = coordinator.members().filter(|node| *node != id.root && !results.contains_key(node));
+                links.extend(last.take(LAST_MAX).map(|node| (node, id.root)));
+            }
+        }
+        if let Some(coordinator) = self.coordinator.as_mut() {
+            coordinator.lead_to_roots(links);
+        }
+        self.drain_coordinator();
     }
 
     /// Without its root a broadcast can still be completed from others: who gets nothing any more gives up.

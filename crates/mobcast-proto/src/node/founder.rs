@@ -36,14 +36,16 @@ impl Node {
         self.event(Event::CoordinatorChanged { node: FOUNDER, own: true });
     }
 
-    /// A member that had another coordinator hangs where that one has put it, until it is told otherwise.
+    /// A member that had another coordinator hangs where that one has put it, until it is told otherwise. Where no link leads to it, that is
+    /// the only way to it, also if who is above it there has not shown itself yet.
     pub(super) fn note_place(&mut self, standing: &Standing) {
         let Standing { credential, assignment, .. } = standing;
         let Some(coordinator) = self.coordinator.as_ref().filter(|_| assignment.term < self.membership.term()) else {
             return;
         };
         let parent = assignment.parent.as_ref().map(|parent| parent.node);
-        let parent = parent.filter(|&parent| coordinator.member(parent).is_some());
+        let is_reached = self.link_to(credential.node).is_some();
+        let parent = parent.filter(|&parent| !is_reached || coordinator.member(parent).is_some());
         if let Some(parent) = parent.filter(|_| parent != coordinator.parent_of(credential.node)) {
             self.coordination.note_old_place(credential.node, parent, self.now);
         }

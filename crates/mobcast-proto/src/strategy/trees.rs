@@ -89,7 +89,12 @@ impl Strategy for Trees {
                 listeners.into_iter().for_each(|link| swarm.announce(link, piece));
                 self.fill(swarm);
             }
-            StrategyEvent::PieceWrong(_) | StrategyEvent::RequestRejected { .. } => self.start_over(swarm),
+            StrategyEvent::PieceWrong(_) => self.start_over(swarm),
+            StrategyEvent::RequestRejected { peer, .. } => {
+                // As one that has given the broadcast up rejects everything, at once.
+                self.mute.insert(peer, (swarm.now(), sent_by(swarm, peer)));
+                self.start_over(swarm);
+            }
             StrategyEvent::PieceWanted { .. } => {}
             StrategyEvent::LinkMeasured(peer) => {
                 self.mute.remove(&peer);

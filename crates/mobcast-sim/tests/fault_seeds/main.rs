@@ -524,3 +524,33 @@ fn seed_9226931_a_founder_that_hears_of_a_release_waits_for_lost_results_no_long
     let second = Planned { strategy: "bittorrent-rarest", ..object(2_895, 14, 2_139_949, 16) };
     holds(plan, &[object(0, 0, 7_894_307, 64), second, object(747, 0, 4_462_850, 32)], &faults);
 }
+
+/// Of seed 9450035, with so many nodes in the last cluster.
+fn plan_9450035(last: u32) -> (Plan, [Planned; 3], [(u64, Fault); 2]) {
+    let links = [8_000, 1_500, 1_500, 8_500, 10_000, 4_000, 1_000, 6_500, 1_500, 3_500];
+    let links: Vec<(u64, u64)> = links.into_iter().zip([38, 34, 23, 53, 36, 10, 50, 4, 25, 58]).collect();
+    let ppm = [31, 77, 44, -29, 93, -22, 72, 27, -64, -4];
+    let mut plan = plan(9_450_035, &[(4, 16), (1, 25), (2, 96), (1, 86), (last, 73)], &links);
+    plan.clocks = ppm.map(|fast_ppm| Clock { fast_ppm, ..Clock::default() }).to_vec();
+    plan.slow_disks = vec![(7, Duration::from_millis(27))];
+    let tree = |at, piece_kib| Planned { strategy: "binomial", ..object(at, 0, 1_007_793, piece_kib) };
+    let objects = [tree(0, 64), tree(1_759, 16), Planned { strategy: "mob-hpdc07", ..tree(1_403, 64) }];
+    let faults = [(1_863, Fault::Pause(0, Duration::from_millis(23_500))), (5_700, Fault::Join(ClusterIndex(4)))];
+    (plan, objects, faults)
+}
+
+/// The founder came back, and heard of a member's old place before whoever is above it there had shown itself: it took no note of that place, and
+/// its assignments never found a way.
+#[test]
+fn seed_9450035_the_way_to_a_member_is_its_old_place_also_if_its_parent_comes_later() {
+    let (plan, objects, faults) = plan_9450035(1);
+    holds(plan, &objects, &faults);
+}
+
+/// While the root slept all had given its broadcast up but one that came late, which had no link to the root: it asked its parent, which rejected that,
+/// again and again, thousands of times a second.
+#[test]
+fn seed_9450035_the_last_member_of_a_broadcast_that_others_have_given_up_is_linked_to_the_root() {
+    let (plan, objects, faults) = plan_9450035(2);
+    holds(plan, &objects, &faults);
+}

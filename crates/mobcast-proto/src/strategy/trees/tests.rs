@@ -389,3 +389,18 @@ fn a_piece_of_which_the_middle_came_late_is_asked_for_to_its_end() {
     let rest = swarm.open_piece(piece).expect("half of it is there").parts.iter().map(|part| part.rest);
     assert_eq!(rest.collect::<Vec<_>>(), [ByteRange { start: to, end: PIECE }]);
 }
+
+/// As one that has given the broadcast up does, at once and for every piece.
+#[test]
+fn a_parent_that_rejects_a_request_is_not_asked_again_until_it_has_sent_something() {
+    let (mut swarm, mut trees) = swarm(Some(place(Split::RoundRobin, &[(1, 1, Some(1))])), 3);
+    assert_eq!(requests(&mut swarm), [(1, 0), (1, 1), (1, 2)]);
+    swarm.add_rejected(LinkId(1), PieceIndex(0));
+    trees.handle(StrategyEvent::RequestRejected { peer: LinkId(1), piece: PieceIndex(0) }, &mut swarm);
+    assert_eq!(requests(&mut swarm), [], "it would be rejected again");
+    pass_time(&mut swarm, &mut trees, HELP_AFTER + TICK);
+    assert!(help_asked(&mut swarm), "others may have it");
+    swarm.add_payload(LinkId(1), PieceIndex(1), ByteRange::whole(PIECE));
+    trees.handle(StrategyEvent::LinkMeasured(LinkId(1)), &mut swarm);
+    assert_eq!(requests(&mut swarm), [(1, 0)]);
+}
