@@ -157,7 +157,7 @@ pub struct Coordinator {
     closing: bool,
     plans: Plans,
     gauging: Gauging,
-    root_links: BTreeSet<(NodeId, NodeId)>,
+    root_dials: BTreeSet<(NodeId, NodeId)>,
     /// Whether members take each other's word.
     trusts_members: bool,
 }
@@ -209,7 +209,7 @@ impl Coordinator {
             closing: false,
             plans: Plans::new(Overlays::default(), seed),
             gauging: Gauging::default(),
-            root_links: BTreeSet::new(),
+            root_dials: BTreeSet::new(),
             trusts_members: false,
         }
     }

@@ -129,6 +129,12 @@ impl Node {
         self.assign_again(&below);
     }
 
+    /// A member has come below which others hang that were told of places by way of it: they have not heard of that.
+    pub(super) fn old_place_found(&mut self, parent: NodeId) {
+        let below = self.coordination.below_old_place(parent, self.now);
+        self.assign_again(&below);
+    }
+
     fn assign_again(&mut self, nodes: &[NodeId]) {
         if let Some(coordinator) = self.coordinator.as_mut().filter(|_| !nodes.is_empty()) {
             // As if they had none.

@@ -66,6 +66,8 @@ pub(super) struct Coordination {
     since: Time,
     /// Broadcasts whose root may leave.
     may_leave: BTreeSet<BroadcastId>,
+    /// The last members of broadcasts, which are linked to the root.
+    pub(super) led_to_root: BTreeSet<(BroadcastId, NodeId)>,
 }
 
 impl Coordination {
@@ -89,9 +91,23 @@ impl Coordination {
         self.moving.entry(node).or_insert(Moving { since, old_parent, epoch: 0 });
     }
 
+    /// Members whose old place is below one that has come only now. They have as long from here on as the others.
+    pub(super) fn below_old_place(&mut self, parent: NodeId, now: Time) -> Vec<NodeId> {
+        let below = self.moving.iter_mut().filter(|(_, moving)| moving.old_parent == parent);
+        let node = |(&node, moving): (&NodeId, &mut Moving)| {
+            moving.since = now;
+            node
+        };
+        below.map(node).collect()
+    }
+
     /// A member is given a parent: the one that it had, if that is another one.
     fn move_member(&mut self, node: NodeId, parent: Option<NodeId>) -> Option<NodeId> {
         let parent = parent?;
+        // Its new place is the one that it has.
+        if self.moving.get(&node).is_some_and(|moving| moving.epoch == 0 && moving.old_parent == parent) {
+            self.moving.remove(&node);
+        }
         self.parents.insert(node, parent).filter(|old| *old != parent)
     }
 
@@ -100,15 +116,15 @@ impl Coordination {
         self.news_at.insert(id, now);
     }
 
-    /// Broadcasts that are not over, and of which a member has told its result, with those who have.
-    pub(super) fn results(&self) -> impl Iterator<Item = (BroadcastId, &BTreeMap<NodeId, bool>)> {
-        let all = self.results.iter().map(|(&id, results)| (id, results));
-        all.filter(|(id, _)| !self.released.contains_key(id))
+    /// Broadcasts that some member has given up, and that are not over.
+    pub(super) fn given_up(&self) -> impl Iterator<Item = BroadcastId> {
+        let failed = self.results.iter().filter(|(_, results)| results.values().any(|complete| !complete));
+        failed.map(|(&id, _)| id).filter(|id| !self.released.contains_key(id))
     }
 
-    /// When anybody got on with a broadcast last; none if nobody has said so yet.
-    pub(super) fn last_news(&self, id: BroadcastId) -> Option<Time> {
-        self.news_at.get(&id).copied()
+    /// When anybody got on with a broadcast last, as far as this coordinator knows.
+    pub(super) fn last_news(&self, id: BroadcastId) -> Time {
+        self.news_at.get(&id).copied().unwrap_or_default().max(self.since)
     }
 
     /// Nothing more is to come of a broadcast.
@@ -469,7 +485,7 @@ impl Node {
     }
 
     /// Whether nobody waits for a member's result: it is there, or it is the root's, or that of somebody who broke the protocol.
-    fn is_done_with(&self, node: NodeId, broadcast: BroadcastId) -> bool {
+    pub(super) fn is_done_with(&self, node: NodeId, broadcast: BroadcastId) -> bool {
         let trusted = self.coordinator.as_ref().is_some_and(|coordinator| coordinator.is_trusted(node));
         let has_result =
             || self.coordination.results.get(&broadcast).is_some_and(|results| results.contains_key(&node));

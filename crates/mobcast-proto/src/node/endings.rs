@@ -9,7 +9,7 @@ use crate::group::report::{NodeResult, Report};
 use crate::io::{CloseReason, Event, Failure, Signer};
 use crate::limits::{BROADCASTS_MAX, SILENCE_MAX};
 use crate::time::{Duration, Time};
-use crate::units::{BroadcastId, Digest, LinkId, Signature};
+use crate::units::{BroadcastId, Digest, LinkId, NodeId, Signature};
 use crate::wire::frame::Frame;
 
 use super::broadcasts::broadcast_body;
@@ -24,8 +24,10 @@ const SERVING_MAX: Duration = Duration::from_secs(60);
 const OBTAINABLE_MAX: Duration = SILENCE_MAX.times(3);
 /// So long at most while payload of other broadcasts arrives: thin links may be busy with that.
 const BUSY_MAX: Duration = SILENCE_MAX.times(10);
-/// So many members of a broadcast that stands still are linked to its root at a time.
+/// So many members of broadcasts that stand still are linked to their root at a time…
 const LAST_MAX: usize = 8;
+/// …and for so long, unless somebody gets on. As receipts, longer in large groups.
+const LED_FOR: Duration = SILENCE_MAX.times(3);
 /// A result that is not answered by a release is said again after this, together with who says it: whoever was above may be gone,
 /// and have taken it along, or the coordinator may have given this node up. As receipts, less often in large groups.
 const RESULT_INTERVAL: Duration = SILENCE_MAX;
@@ -250,27 +252,32 @@ impl Node {
         ids.into_iter().for_each(|id| self.sign_root_loss(id));
     }
 
-    /// Where some members have given a broadcast up and nobody gets on with it, those whom the others were told of may be all that have given it
-    /// up: they are linked to the root, until they are done.
+    /// Where a member has given a broadcast up and nobody gets on with it, whoever is not done may know only such members: some of them are
+    /// linked to the root, and after a while others. Whoever gets on then keeps that link until it is done.
     fn look_after_the_last(&mut self) {
-        let now = self.now;
+        let (now, thousands) = (self.now, self.thousands());
         let Some(coordinator) = &self.coordinator else { return };
-        let mut links = BTreeSet::new();
-        for (id, results) in self.coordination.results() {
-            let led =
-                coordinator.root_links().iter().filter(|(node, root)| *root == id.root && !results.contains_key(node));
-            links.extend(led);
-            let news = self.coordination.last_news(id).max(self.broadcasts.get(&id).map(|b| b.started));
-            let stands_still = news.is_none_or(|news| now.since(news) >= SILENCE_MAX);
-            if stands_still && results.values().any(|complete| !complete) && coordinator.member(id.root).is_some() {
-                let last = coordinator.members().filter(|node| *node != id.root && !results.contains_key(node));
-                links.extend(last.take(LAST_MAX).map(|node| (node, id.root)));
-            }
+        let mut led: BTreeSet<(BroadcastId, NodeId)> = BTreeSet::new();
+        for id in self.coordination.given_up().filter(|id| coordinator.member(id.root).is_some()) {
+            let Some(broadcast) = self.broadcasts.get(&id) else { continue };
+            let is_last = |node: &NodeId| coordinator.member(*node).is_some() && !self.is_done_with(*node, id);
+            let still_for = now.since(self.coordination.last_news(id).max(broadcast.started));
+            let last: Vec<NodeId> = if still_for >= SILENCE_MAX.times(thousands) {
+                let last: Vec<NodeId> = coordinator.members().filter(is_last).collect();
+                let turn = (still_for.0 / LED_FOR.times(thousands).0) as usize;
+                last.iter().copied().cycle().skip(turn * LAST_MAX % last.len().max(1)).take(last.len()).collect()
+            } else {
+                let before = self.coordination.led_to_root.range((id, NodeId(0))..=(id, NodeId(u32::MAX)));
+                before.map(|&(_, node)| node).filter(is_last).collect()
+            };
+            let room = LAST_MAX.saturating_sub(led.iter().filter(|(other, _)| other.root == id.root).count());
+            led.extend(last.into_iter().take(room).map(|node| (id, node)));
         }
-        if let Some(coordinator) = self.coordinator.as_mut() {
-            coordinator.lead_to_roots(links);
+        let links: BTreeSet<(NodeId, NodeId)> = led.iter().map(|&(id, node)| (node, id.root)).collect();
+        self.coordination.led_to_root = led;
+        if self.coordinator.as_mut().is_some_and(|coordinator| coordinator.lead_to_roots(&links)) {
+            self.drain_coordinator();
         }
-        self.drain_coordinator();
     }
 
     /// Without its root a broadcast can still be completed from others: who gets nothing any more gives up.

@@ -351,6 +351,7 @@ impl Node {
                 self.root_is_back(node);
                 self.tell_of_member(node, "was a member already");
                 self.drain_coordinator();
+                self.old_place_found(node);
             } else {
                 // What it said of these may be lost with a way that it had.
                 standing.banned.iter().for_each(|&banned| coordinator.handle_accused(node, banned));

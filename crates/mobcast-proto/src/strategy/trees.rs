@@ -27,6 +27,8 @@ use silence::Silence;
 const HELP_AFTER: Duration = Duration::from_secs(1);
 /// Whoever was asked in vain is asked again after this.
 const MUTE_FOR: Duration = Duration::from_secs(10);
+/// Who has rejected a request is asked for nothing in advance for this long, twice as long each time after that, up to `MUTE_FOR`.
+const REJECTED_FOR: Duration = Duration::from_millis(500);
 /// So many pieces of each tree are asked for in advance whatever the parent's window: a node that is scheduled late does not leave its
 /// parent with nothing to send.
 const AHEAD: usize = 8;
@@ -61,6 +63,8 @@ pub struct Trees {
     /// Peers that were asked in vain, since when they are not asked, and what they had sent until then, bytes: until they send more,
     /// or for some time.
     mute: BTreeMap<LinkId, (Time, u64)>,
+    /// Peers that have rejected a request and sent nothing since: until when they are asked for nothing in advance, and for how long next time.
+    rejecting: BTreeMap<LinkId, (Time, Duration)>,
     silence: Silence,
     /// Since when a parent that something is missing from has been gone, or silent.
     troubled_since: Option<Time>,
@@ -79,6 +83,7 @@ impl Strategy for Trees {
             StrategyEvent::PeerDown(peer) => {
                 self.listeners.remove(&peer);
                 self.mute.remove(&peer);
+                self.rejecting.remove(&peer);
                 self.silence.forget(peer);
                 self.start_over(swarm);
             }
@@ -91,13 +96,13 @@ impl Strategy for Trees {
             }
             StrategyEvent::PieceWrong(_) => self.start_over(swarm),
             StrategyEvent::RequestRejected { peer, .. } => {
-                // As one that has given the broadcast up rejects everything, at once.
-                self.mute.insert(peer, (swarm.now(), sent_by(swarm, peer)));
+                self.note_rejection(swarm, peer);
                 self.start_over(swarm);
             }
             StrategyEvent::PieceWanted { .. } => {}
             StrategyEvent::LinkMeasured(peer) => {
                 self.mute.remove(&peer);
+                self.rejecting.remove(&peer);
                 self.fill(swarm);
                 self.fetch_from(swarm, peer);
             }
@@ -219,8 +224,10 @@ impl Trees {
             *cursor = piece.0.min(*cursor);
         }
         let mut asked = Asked::new(swarm, &lottery);
-        let free =
-            |tree: usize, parent: &LinkId| !self.mute.contains_key(parent) && asked.has_room(swarm, tree, *parent);
+        let rejects = |parent: &LinkId| self.rejecting.get(parent).is_some_and(|&(until, _)| swarm.now() < until);
+        let free = |tree: usize, parent: &LinkId| {
+            !self.mute.contains_key(parent) && !rejects(parent) && asked.has_room(swarm, tree, *parent)
+        };
         let of_parent = |&tree: &usize| Some((tree, parents[tree].filter(|parent| free(tree, parent))?));
         let requests: Vec<(usize, LinkId)> = self.order.iter().filter_map(of_parent).collect();
         // Trees that share a parent are asked for in turn, by the number of their next piece; parts one after the other.
@@ -313,9 +320,20 @@ impl Trees {
         chosen
     }
 
+    /// A peer may just not know of the broadcast yet; or it has given it up, and rejects at once what it lacks.
+    fn note_rejection(&mut self, swarm: &Swarm, peer: LinkId) {
+        let now = swarm.now();
+        let (until, pause) = self.rejecting.entry(peer).or_insert((Time::ZERO, REJECTED_FOR));
+        // What was asked at the same time is rejected at the same time.
+        if now >= *until {
+            *until = now + *pause;
+            *pause = Duration((2 * pause.0).min(MUTE_FOR.0));
+        }
+    }
+
     /// Whether a peer was asked, and sends nothing.
     fn is_silent(&self, swarm: &Swarm, link: LinkId) -> bool {
-        self.mute.contains_key(&link) || self.silence.is_silent(swarm, link)
+        self.mute.contains_key(&link) || self.rejecting.contains_key(&link) || self.silence.is_silent(swarm, link)
     }
 
     fn tick(&mut self, swarm: &mut Swarm) {

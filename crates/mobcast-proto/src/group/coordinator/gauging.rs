@@ -90,14 +90,7 @@ impl Coordinator {
         let concerned: Vec<NodeId> =
             orders.keys().chain(self.gauging.orders.keys()).copied().filter(|node| is_new(node)).collect();
         self.changed.extend(concerned);
-        let dialable = |node: NodeId| self.members.get(&node).is_some_and(|member| !member.addresses.is_empty());
-        let linked = |a: NodeId, b: NodeId| {
-            let planned = self.plans.dials_of(a).contains(&b) || self.plans.dials_of(b).contains(&a);
-            planned || self.graph.are_neighbours(a, b)
-        };
-        let missing = gauge.dials().filter(|&(from, to)| !linked(from, to));
-        let ways = missing.map(|(from, to)| if dialable(to) { (from, to) } else { (to, from) });
-        self.gauging.dials = ways.collect();
+        self.gauging.dials = gauge.dials().filter_map(|(from, to)| self.missing_way(from, to)).collect();
         self.gauging.orders = orders;
     }
 }

@@ -4,24 +4,33 @@
 use super::*;
 
 impl Coordinator {
-    /// Members, each with the root that it is to be linked to, until this is called again.
-    pub fn lead_to_roots(&mut self, links: BTreeSet<(NodeId, NodeId)>) {
-        if links != self.root_links {
-            let differ = self.root_links.symmetric_difference(&links).map(|&(node, _)| node);
-            self.changed.extend(differ.filter(|node| self.members.contains_key(node)));
-            self.root_links = links;
+    /// Members, each with the root that it is to be linked to, instead of those before. False if nobody has to be told.
+    pub fn lead_to_roots(&mut self, led: &BTreeSet<(NodeId, NodeId)>) -> bool {
+        let dials: BTreeSet<(NodeId, NodeId)> =
+            led.iter().filter_map(|&(node, root)| self.missing_way(node, root)).collect();
+        let differ = self.root_dials.symmetric_difference(&dials).map(|&(from, _)| from);
+        let concerned: BTreeSet<NodeId> = differ.filter(|node| self.members.contains_key(node)).collect();
+        self.root_dials = dials;
+        let any = !concerned.is_empty();
+        if any {
+            self.changed.extend(concerned);
             self.publish();
         }
+        any
     }
 
-    /// Who is linked to which root for want of others.
-    pub fn root_links(&self) -> &BTreeSet<(NodeId, NodeId)> {
-        &self.root_links
+    /// Whom a node connects to so that the last members have their roots.
+    pub(super) fn root_dials_of(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+        let own = self.root_dials.range((node, NodeId(0))..=(node, NodeId(u32::MAX)));
+        own.map(|&(_, to)| to).filter(|to| self.members.contains_key(to))
     }
 
-    pub(super) fn roots_of(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
-        let own = self.root_links.range((node, NodeId(0))..=(node, NodeId(u32::MAX)));
-        own.map(|&(_, root)| root).filter(|root| self.members.contains_key(root))
+    /// Who has to dial whom so that two members are linked: the first one, if the other can be dialled. None if they are told to by other rules.
+    pub(super) fn missing_way(&self, from: NodeId, to: NodeId) -> Option<(NodeId, NodeId)> {
+        let planned = self.plans.dials_of(from).contains(&to) || self.plans.dials_of(to).contains(&from);
+        let dialable = self.members.get(&to).is_some_and(|member| !member.addresses.is_empty());
+        let way = if dialable { (from, to) } else { (to, from) };
+        (!planned && !self.graph.are_neighbours(from, to)).then_some(way)
     }
 }
 
@@ -44,7 +53,7 @@ mod tests {
         }
         let mut told = |links: &[(u32, u32)]| -> Vec<(u32, bool)> {
             while coordinator.poll_decision().is_some() {}
-            coordinator.lead_to_roots(links.iter().map(|&(node, root)| (NodeId(node), NodeId(root))).collect());
+            coordinator.lead_to_roots(&links.iter().map(|&(node, root)| (NodeId(node), NodeId(root))).collect());
             let decisions = std::iter::from_fn(|| coordinator.poll_decision());
             let leads = |a: &Assignment| a.plan_peers.iter().any(|peer| peer.node == NodeId(1));
             let view = |decision| match decision {
@@ -56,6 +65,6 @@ mod tests {
         assert_eq!(told(&[(4, 1)]), [(4, true)], "in a chain it would have node 3 alone");
         assert_eq!(told(&[(4, 1)]), [], "it knows");
         assert_eq!(told(&[]), [(4, false)]);
-        assert_eq!(told(&[(4, 9)]), [(4, false)], "a root that is no member leads nowhere");
+        assert_eq!(told(&[(2, 1)]), [], "it has that link as it is");
     }
 }

@@ -73,7 +73,7 @@ impl Coordinator {
         let cluster = &self.clusters[&member.info.cluster];
         let peers = |nodes: Vec<NodeId>| nodes.into_iter().map(|n| self.address(n)).collect();
         let mut plan_peers: BTreeSet<NodeId> = self.plans.dials_of(node).into_iter().collect();
-        plan_peers.extend(self.roots_of(node));
+        plan_peers.extend(self.root_dials_of(node));
         plan_peers.extend(self.gauging.dials_of(node).filter(|peer| self.members.contains_key(peer)));
         Assignment {
             term: self.term,

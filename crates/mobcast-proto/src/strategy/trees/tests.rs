@@ -390,17 +390,28 @@ fn a_piece_of_which_the_middle_came_late_is_asked_for_to_its_end() {
     assert_eq!(rest.collect::<Vec<_>>(), [ByteRange { start: to, end: PIECE }]);
 }
 
-/// As one that has given the broadcast up does, at once and for every piece.
+/// As one that has given the broadcast up does, at once and for every piece; or one that does not know of it yet.
 #[test]
-fn a_parent_that_rejects_a_request_is_not_asked_again_until_it_has_sent_something() {
+fn a_parent_that_rejects_requests_is_asked_again_after_pauses_that_grow() {
     let (mut swarm, mut trees) = swarm(Some(place(Split::RoundRobin, &[(1, 1, Some(1))])), 3);
     assert_eq!(requests(&mut swarm), [(1, 0), (1, 1), (1, 2)]);
-    swarm.add_rejected(LinkId(1), PieceIndex(0));
-    trees.handle(StrategyEvent::RequestRejected { peer: LinkId(1), piece: PieceIndex(0) }, &mut swarm);
-    assert_eq!(requests(&mut swarm), [], "it would be rejected again");
-    pass_time(&mut swarm, &mut trees, HELP_AFTER + TICK);
-    assert!(help_asked(&mut swarm), "others may have it");
+    let reject = |swarm: &mut Swarm, trees: &mut Trees| {
+        for piece in [0, 1, 2].map(PieceIndex) {
+            swarm.add_rejected(LinkId(1), piece);
+            trees.handle(StrategyEvent::RequestRejected { peer: LinkId(1), piece }, swarm);
+        }
+        let mut pause = 0;
+        while !swarm.take_outputs().any(|output| matches!(output, Output::Send { frame: Frame::Request { .. }, .. })) {
+            pass_time(swarm, trees, TICK);
+            pause += 1;
+        }
+        TICK.times(pause)
+    };
+    let pauses: Vec<Duration> = (0..6).map(|_| reject(&mut swarm, &mut trees)).collect();
+    let expected = [500, 1_000, 2_000, 4_000, 8_000, 10_000].map(Duration::from_millis);
+    assert_eq!(pauses, expected);
+    assert!(trees.in_need, "others may have it");
     swarm.add_payload(LinkId(1), PieceIndex(1), ByteRange::whole(PIECE));
     trees.handle(StrategyEvent::LinkMeasured(LinkId(1)), &mut swarm);
-    assert_eq!(requests(&mut swarm), [(1, 0)]);
+    assert_eq!(reject(&mut swarm, &mut trees), REJECTED_FOR, "it has sent something");
 }
