@@ -320,3 +320,62 @@ impl Node {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::object::{Descriptor, FileMeta, ObjectKind};
+    use crate::node::founder::tests::{claim, standing};
+    use crate::node::testing::{founder, outputs};
+
+    /// Broadcasts of the founder that members 1 to 20 wait for.
+    fn two_broadcasts() -> (Node, [BroadcastId; 2]) {
+        let mut node = founder();
+        node.succession_signed(claim(2, 0), Signature([0; 64]));
+        (1..=20).for_each(|own| node.standing_verified(standing(own, 0)));
+        let descriptor = Descriptor {
+            kind: ObjectKind::Bytes,
+            name: Vec::new(),
+            meta: FileMeta::default(),
+            length: Some(1 << 20),
+            index_length: 0,
+            piece_size: 16 << 10,
+            strategy: "mob".into(),
+        };
+        let ids = [0, 1].map(|_| node.broadcast(Time::ZERO, descriptor.clone(), None).expect("it is a member"));
+        outputs(&mut node);
+        (node, ids)
+    }
+
+    fn tell(node: &mut Node, from: u32, broadcast: BroadcastId, outcome: Result<Digest, String>) {
+        let result = NodeResult { broadcast, outcome, elapsed_us: 0, traffic: Default::default() };
+        node.handle_report(NodeId(from), Report::Result(result));
+    }
+
+    /// Who is led to the root after so many seconds.
+    fn led(node: &mut Node, second: u64) -> Vec<(BroadcastId, u32)> {
+        node.set_now(Time::ZERO + Duration::from_secs(second));
+        node.look_after_the_last();
+        node.coordination.led_to_root.iter().map(|&(id, member)| (id, member.0)).collect()
+    }
+
+    #[test]
+    fn the_last_members_of_what_others_have_given_up_are_led_to_the_root_in_turn() {
+        let (mut calm, _) = two_broadcasts();
+        assert_eq!(led(&mut calm, 60), [], "nobody has given anything up");
+        let (mut node, [first, second]) = two_broadcasts();
+        let of = |id, members: &[u32]| -> Vec<_> { members.iter().map(|&member| (id, member)).collect() };
+        tell(&mut node, 2, first, Err("the sender is gone".into()));
+        assert_eq!(led(&mut node, 9), [], "they may be waiting for the next piece");
+        assert_eq!(led(&mut node, 10), of(first, &[1, 3, 4, 5, 6, 7, 8, 9]));
+        tell(&mut node, 2, second, Err("the sender is gone".into()));
+        assert_eq!(led(&mut node, 11).len(), LAST_MAX, "of all broadcasts of a root");
+        assert_eq!(led(&mut node, 30), of(first, &[10, 11, 12, 13, 14, 15, 16, 17]), "others have their turn");
+        tell(&mut node, 12, first, Err("no space left".into()));
+        node.coordination.note_news(first, node.now);
+        let left = [10, 11, 13, 14, 15, 16, 17];
+        assert_eq!(led(&mut node, 35)[..7], of(first, &left), "who gets on keeps its link");
+        left.into_iter().for_each(|member| tell(&mut node, member, first, Err("no space left".into())));
+        assert!(led(&mut node, 36).iter().all(|&(id, _)| id == second), "they are done");
+    }
+}

@@ -88,7 +88,7 @@ impl Node {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::group::assignment::tests::assignment;
     use crate::group::assignment::{Assignment, Credential, PeerAddress};
@@ -102,7 +102,7 @@ mod tests {
 
     const WORD: Signature = Signature([0; 64]);
 
-    fn claim(term: u32, node: u32) -> Succession {
+    pub(in crate::node) fn claim(term: u32, node: u32) -> Succession {
         let coordinator = PeerAddress { node: NodeId(node), cluster: ClusterId(0), rank: node, addresses: Vec::new() };
         Succession { term, coordinator }
     }
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(node.assignment().map(|assignment| assignment.term), Some(2));
     }
 
-    fn standing(own: u32, parent: u32) -> Standing {
+    pub(in crate::node) fn standing(own: u32, parent: u32) -> Standing {
         let parent = Some(claim(1, parent).coordinator);
         Standing {
             credential: credential(own),
@@ -230,6 +230,25 @@ mod tests {
             _ => None,
         });
         assert_eq!(ways.collect::<Vec<_>>(), [(first, vec![NodeId(3)])], "{second} leads nowhere");
+    }
+
+    #[test]
+    fn who_hangs_below_one_that_has_not_come_yet_is_reached_there_when_it_has() {
+        let mut node = returned();
+        // In the founder's tree it is below node 2; node 4 is below nobody yet.
+        node.standing_verified(standing(3, 4));
+        let link = linked(&mut node, NodeId(4));
+        node.pending.clear();
+        node.standing_verified(standing(4, 0));
+        let again = |pending: &Pending| matches!(pending, Pending::SignAssignment(a) if a.node == NodeId(3));
+        assert!(node.pending.values().any(|pending| again(pending)), "what was sent before found no way");
+        outputs(&mut node);
+        node.assignment_signed(Assignment { term: 2, node: NodeId(3), ..assignment() }, WORD);
+        let ways = outputs(&mut node).into_iter().filter_map(|output| match output {
+            Output::Send { link, frame: Frame::Routed { path, .. } } => Some((link, path)),
+            _ => None,
+        });
+        assert_eq!(ways.collect::<Vec<_>>(), [(link, vec![NodeId(3)])]);
     }
 
     #[test]
