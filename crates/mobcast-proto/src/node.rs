@@ -354,6 +354,7 @@ impl Node {
             self.look_after_broadcasts();
             self.say_releases();
             self.acknowledge_assignment();
+            self.show_again_without_place();
             self.drain_uploads();
         }
     }

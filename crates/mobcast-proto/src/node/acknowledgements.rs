@@ -53,6 +53,17 @@ impl Node {
         }
     }
 
+    /// Who has been given no place by the coordinator that it follows shows itself again: that one may have heard of it over a way by which nothing
+    /// finds back, and given it up.
+    pub(super) fn show_again_without_place(&mut self) {
+        let patience = PATIENCE.times(self.thousands());
+        let placed = self.assignment().is_none_or(|assignment| assignment.term == self.membership.term());
+        let waits = !placed && !self.is_coordinating() && self.upward_link().is_some();
+        if waits && self.now.since(self.membership.shown_at) >= patience {
+            self.report_ready();
+        }
+    }
+
     /// What each member says from time to time, those of larger groups say less often: the group's nodes in thousands.
     pub(super) fn thousands(&self) -> u64 {
         let nodes = self.assignment().map_or(1, |a| u64::from(a.cluster_size) * a.clusters.len() as u64);

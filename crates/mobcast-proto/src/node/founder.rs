@@ -97,7 +97,7 @@ pub(super) mod tests {
     use crate::io::Output;
     use crate::node::Pending;
     use crate::node::testing::{founder, joiner, linked, outputs};
-    use crate::time::Time;
+    use crate::time::{Duration, Time};
     use crate::units::{ClusterId, GroupId, PublicKey};
 
     const WORD: Signature = Signature([0; 64]);
@@ -234,21 +234,47 @@ pub(super) mod tests {
 
     #[test]
     fn who_hangs_below_one_that_has_not_come_yet_is_reached_there_when_it_has() {
-        let mut node = returned();
-        // In the founder's tree it is below node 2; node 4 is below nobody yet.
-        node.standing_verified(standing(3, 4));
-        let link = linked(&mut node, NodeId(4));
+        // The one is a member, and below node 2 in the founder's tree; of the other one the founder has not heard before.
+        for member in [3, 9] {
+            let mut node = returned();
+            node.standing_verified(standing(member, 4));
+            let link = linked(&mut node, NodeId(4));
+            node.set_now(Time::ZERO + Duration::from_secs(15));
+            node.standing_verified(standing(4, 0));
+            outputs(&mut node);
+            node.assignment_signed(Assignment { term: 2, node: NodeId(member), ..assignment() }, WORD);
+            let ways = outputs(&mut node).into_iter().filter_map(|output| match output {
+                Output::Send { link, frame: Frame::Routed { path, .. } } => Some((link, path)),
+                _ => None,
+            });
+            assert_eq!(ways.collect::<Vec<_>>(), [(link, vec![NodeId(member)])]);
+            node.set_now(Time::ZERO + Duration::from_secs(25));
+            node.look_after_members();
+            let coordinator = node.coordinator.as_ref().expect("it is the founder");
+            assert!(coordinator.member(NodeId(member)).is_some(), "{member} has been told for ten seconds only");
+        }
+    }
+
+    #[test]
+    fn who_is_given_no_place_by_the_coordinator_that_it_follows_shows_itself_again() {
+        let mut node = follower();
+        let parent = node.membership.parent().expect("a member has one");
+        linked(&mut node, parent);
         node.pending.clear();
-        node.standing_verified(standing(4, 0));
-        let again = |pending: &Pending| matches!(pending, Pending::SignAssignment(a) if a.node == NodeId(3));
-        assert!(node.pending.values().any(|pending| again(pending)), "what was sent before found no way");
-        outputs(&mut node);
-        node.assignment_signed(Assignment { term: 2, node: NodeId(3), ..assignment() }, WORD);
-        let ways = outputs(&mut node).into_iter().filter_map(|output| match output {
-            Output::Send { link, frame: Frame::Routed { path, .. } } => Some((link, path)),
-            _ => None,
-        });
-        assert_eq!(ways.collect::<Vec<_>>(), [(link, vec![NodeId(3)])]);
+        let mut shows = |second: u64| {
+            node.set_now(Time::ZERO + Duration::from_secs(second));
+            node.show_again_without_place();
+            let says = |pending: &Pending| matches!(pending, Pending::SignReport(Report::Standing(_)));
+            let said = node.pending.values().any(|pending| says(pending));
+            node.pending.clear();
+            said
+        };
+        assert_eq!([9, 10, 11, 20].map(&mut shows), [false, true, false, true]);
+        node.apply_assignment(Assignment { term: 1, node: NodeId(3), ..assignment() });
+        node.membership.shown_at = Time::ZERO;
+        node.pending.clear();
+        node.show_again_without_place();
+        assert!(node.pending.is_empty(), "it has one");
     }
 
     #[test]

@@ -416,6 +416,7 @@ impl Node {
     /// Tells the coordinator that this node has its place, and again what may have been lost on another way up.
     pub(super) fn report_ready(&mut self) {
         let epoch = self.assignment().map_or(0, |a| a.epoch);
+        self.membership.shown_at = self.now;
         // Whoever has been out of sight may have been given up meanwhile, also while it was being admitted, and a new coordinator
         // knows nobody.
         let swift = self.now.since(self.membership.asked_at) < INTRODUCTION_MAX;

@@ -55,6 +55,8 @@ pub(super) struct Membership {
     pub(super) slots: SlotSet,
     /// When it asked to be admitted last.
     pub(super) asked_at: Time,
+    /// When it has said last who it is, and what its place.
+    pub(super) shown_at: Time,
     /// The link over which it asks to be admitted.
     pub(super) join_link: Option<LinkId>,
     /// Round-trip times to cluster leaders that it was asked for, as far as they are measured.

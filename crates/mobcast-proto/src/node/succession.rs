@@ -348,6 +348,7 @@ impl Node {
             let epoch = if standing.assignment.term == self.membership.term() { standing.assignment.epoch } else { 0 };
             if coordinator.adopt(&standing) {
                 self.await_proof(&standing);
+                self.note_place(&standing);
                 self.root_is_back(node);
                 self.tell_of_member(node, "was a member already");
                 self.drain_coordinator();

@@ -554,3 +554,11 @@ fn seed_9450035_the_last_member_of_a_broadcast_that_others_have_given_up_is_link
     let (plan, objects, faults) = plan_9450035(2);
     holds(plan, &objects, &faults);
 }
+
+/// The founder came back and adopted a member whose parent it had given up, too, and adopted a moment later: what it told the member in between found no
+/// way, and later it gave it up.
+#[test]
+fn seed_9607398_who_is_adopted_before_its_parent_is_told_of_its_place() {
+    let faults = [(654, Fault::Pause(0, Duration::from_millis(21_375))), (2_151, Fault::Join(ClusterIndex(1)))];
+    holds(plan(9_607_398, &[(2, 12), (1, 54)], &[(7_000, 16)]), &[object(0, 0, 7_962_838, 64)], &faults);
+}
