@@ -422,6 +422,9 @@ impl Node {
         let swift = self.now.since(self.membership.asked_at) < INTRODUCTION_MAX;
         let known = !std::mem::replace(&mut self.membership.introduced, true) && self.membership.term() == 0 && swift;
         let standing = self.standing().filter(|_| !known);
+        if standing.is_some() {
+            self.tell_coordinator_of_releases();
+        }
         self.report(standing.map_or(Report::Ready { epoch }, |standing| Report::Standing(Box::new(standing))));
         self.repeat_reports();
     }

@@ -83,6 +83,16 @@ impl Node {
         self.verify_end(id, SignatureDomain::Release, signature, pending);
     }
 
+    /// A coordinator that stood still, or was cut off, has not heard what another one released meanwhile. Whoever was released then says its result no
+    /// more, once that has been sent, and it may be lost.
+    pub(super) fn tell_coordinator_of_releases(&mut self) {
+        let coordinator = self.membership.coordinator_node();
+        let Some(link) = self.upward_link().filter(|&link| self.member_at(link) == Some(coordinator)) else { return };
+        let release = |b: &Broadcast| b.release.map(|signature| Frame::Release { broadcast: b.id, signature });
+        let releases: Vec<Frame> = self.broadcasts.values().filter_map(release).collect();
+        releases.into_iter().for_each(|frame| self.send(link, frame));
+    }
+
     /// Whoever reports its result when a broadcast has been released already, as late members do, waits for the release to be said again.
     pub(super) fn await_release(&mut self, report: &Report) {
         if let Report::Result(result) = report

@@ -562,3 +562,20 @@ fn seed_9607398_who_is_adopted_before_its_parent_is_told_of_its_place() {
     let faults = [(654, Fault::Pause(0, Duration::from_millis(21_375))), (2_151, Fault::Join(ClusterIndex(1)))];
     holds(plan(9_607_398, &[(2, 12), (1, 54)], &[(7_000, 16)]), &[object(0, 0, 7_962_838, 64)], &faults);
 }
+
+/// A successor had released a broadcast while the founder slept, and what three members that were done said to it of that was lost with a link of the node
+/// above them. Nobody told it of the release, so it waited for them for ever.
+#[test]
+fn seed_9641143_a_founder_that_comes_back_is_told_what_was_released_meanwhile() {
+    let links = [1_500, 7_500, 4_500, 3_000, 10_000, 2_000, 7_000, 6_500, 8_000, 9_000];
+    let links: Vec<(u64, u64)> = links.into_iter().zip([5, 55, 56, 43, 12, 12, 57, 11, 22, 3]).collect();
+    let faults = [
+        (57, Fault::Stop(7, Stop::Reset)),
+        (510, Fault::Pause(0, Duration::from_millis(14_697))),
+        (2_847, Fault::Join(ClusterIndex(3))),
+        (3_299, Fault::Restart(7)),
+    ];
+    let small = Planned { strategy: "chain", whole: true, ..object(2_318, 6, 1_490, 32) };
+    let large = Planned { strategy: "scatter-allgather", ..object(2_391, 0, 664_235, 16) };
+    holds(plan(9_641_143, &[(2, 62), (4, 31), (3, 35), (2, 31), (1, 86)], &links), &[small, large], &faults);
+}
