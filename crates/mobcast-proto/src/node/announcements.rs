@@ -332,10 +332,9 @@ impl Node {
 mod tests {
     use super::*;
     use crate::content::manifest::Chain;
-    use crate::content::object::{Descriptor, FileMeta, ObjectKind};
     use crate::group::assignment::Credential;
     use crate::io::{Output, Token};
-    use crate::node::testing::{founder, linked, outputs};
+    use crate::node::testing::{descriptor, founder, linked, outputs};
     use crate::time::Time;
     use crate::units::{ClusterId, Digest, NodeId, PieceIndex, PublicKey};
 
@@ -346,18 +345,9 @@ mod tests {
     fn announcement(node: &Node) -> Announcement {
         let credential =
             Credential { group: node.config.group, node: ROOT, key: PublicKey([2; 32]), expires_unix_s: u64::MAX };
-        let descriptor = Descriptor {
-            kind: ObjectKind::Bytes,
-            name: Vec::new(),
-            meta: FileMeta::default(),
-            length: Some(1 << 20),
-            index_length: 0,
-            piece_size: 16 << 10,
-            strategy: "mob".into(),
-        };
         Announcement {
             cluster: ClusterId(7),
-            descriptor,
+            descriptor: descriptor("mob", 64),
             credential,
             credential_signature: SIGNATURE,
             signature: SIGNATURE,

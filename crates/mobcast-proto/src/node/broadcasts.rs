@@ -317,30 +317,15 @@ fn open_parts(limit: u64, open: &[u64]) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::object::{FileMeta, ObjectKind};
-    use crate::node::testing::{founder, linked, outputs};
+    use crate::node::testing::{PIECE_BYTES, descriptor, founder, linked, outputs};
     use crate::units::NodeId;
-
-    const PIECE_BYTES: u32 = 16 << 10;
-
-    fn descriptor(pieces: u32) -> Descriptor {
-        Descriptor {
-            kind: ObjectKind::Bytes,
-            name: Vec::new(),
-            meta: FileMeta::default(),
-            length: Some(u64::from(pieces) * u64::from(PIECE_BYTES)),
-            index_length: 0,
-            piece_size: PIECE_BYTES,
-            strategy: "bittorrent".into(),
-        }
-    }
 
     /// What a peer takes back before the driver has it is no rate for which tit for tat should serve the peer.
     #[test]
     fn a_peer_was_sent_what_the_driver_was_given_for_it() {
         let mut node = founder();
         let link = linked(&mut node, NodeId(1));
-        let id = node.broadcast(Time::ZERO, descriptor(4), None).expect("it is a member");
+        let id = node.broadcast(Time::ZERO, descriptor("bittorrent", 4), None).expect("it is a member");
         let announcement = Box::new(node.broadcasts[&id].announcement.clone());
         node.handle_frame(Time::ZERO, link, Frame::Announce { broadcast: id, announcement });
         let pieces = [0, 1, 2, 3].map(PieceIndex);

@@ -324,25 +324,15 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::object::{Descriptor, FileMeta, ObjectKind};
     use crate::node::founder::tests::{claim, standing};
-    use crate::node::testing::{founder, outputs};
+    use crate::node::testing::{descriptor, founder, outputs};
 
     /// Broadcasts of the founder that members 1 to 20 wait for.
     fn two_broadcasts() -> (Node, [BroadcastId; 2]) {
         let mut node = founder();
         node.succession_signed(claim(2, 0), Signature([0; 64]));
         (1..=20).for_each(|own| node.standing_verified(standing(own, 0)));
-        let descriptor = Descriptor {
-            kind: ObjectKind::Bytes,
-            name: Vec::new(),
-            meta: FileMeta::default(),
-            length: Some(1 << 20),
-            index_length: 0,
-            piece_size: 16 << 10,
-            strategy: "mob".into(),
-        };
-        let ids = [0, 1].map(|_| node.broadcast(Time::ZERO, descriptor.clone(), None).expect("it is a member"));
+        let ids = [0, 1].map(|_| node.broadcast(Time::ZERO, descriptor("mob", 64), None).expect("it is a member"));
         outputs(&mut node);
         (node, ids)
     }

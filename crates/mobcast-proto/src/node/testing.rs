@@ -1,5 +1,6 @@
 //! Nodes for the tests of this module's files.
 
+use crate::content::object::{Descriptor, FileMeta, ObjectKind};
 use crate::group::assignment::Credential;
 use crate::io::{Output, PeerIdentity};
 use crate::strategy::Registry;
@@ -51,4 +52,20 @@ pub(super) fn linked(node: &mut Node, member: NodeId) -> LinkId {
     let identity = PeerIdentity::Member { node: member, cluster: ClusterId(0) };
     let hello = Hello { node: member, ..node.hello(0) };
     node.accept_link(Time::ZERO, identity, &hello)
+}
+
+/// Bytes of a piece of [`descriptor`]'s.
+pub(super) const PIECE_BYTES: u32 = 16 << 10;
+
+/// An object of so many pieces.
+pub(super) fn descriptor(strategy: &str, pieces: u32) -> Descriptor {
+    Descriptor {
+        kind: ObjectKind::Bytes,
+        name: Vec::new(),
+        meta: FileMeta::default(),
+        length: Some(u64::from(pieces) * u64::from(PIECE_BYTES)),
+        index_length: 0,
+        piece_size: PIECE_BYTES,
+        strategy: strategy.into(),
+    }
 }
