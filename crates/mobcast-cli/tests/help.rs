@@ -34,8 +34,12 @@ fn the_version_is_the_same_both_ways() {
 
 #[test]
 fn strategies_are_listed_for_people_and_programs() {
-    assert!(run(["strategies"]).text().lines().next().is_some_and(|line| line.starts_with("auto ")));
     let listed = run(["strategies", "--json"]).json();
+    let names = listed.as_array().expect("a list").iter().map(|one| one["name"].as_str().expect("a name"));
+    let text = run(["strategies"]).text();
+    let first_words = text.lines().map(|line| line.split_whitespace().next().unwrap_or_default());
+    assert!(first_words.eq(names.clone()), "a line for each: {text}");
+    assert!(names.clone().count() > 10 && text.lines().all(|line| line.split_whitespace().count() > 3), "{text}");
     assert_eq!((&listed[0]["name"], &listed[1]["name"]), (&"auto".into(), &"mob".into()));
     assert_eq!(listed[0]["default"], true);
     assert!(listed[0]["summary"].is_string());

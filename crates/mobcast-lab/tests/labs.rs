@@ -332,7 +332,7 @@ fn the_optimum_of_a_topology_is_printed_with_what_binds_it() {
     let topology = scenarios().join("topologies/m2.toml").display().to_string();
     let output = lab(&["optimum", &topology]);
     assert!(output.status.success(), "{}", said(&output));
-    // 10 MB/s (theory.md 1.5), of which 1448 bytes in 1500 are payload.
+    // 10 MB/s leave A, 3 + 4 + 3, of which 1448 bytes in 1500 are payload.
     for line in ["optimum          10.000 MB/s", "payload optimum  9.653 MB/s", "bound by         "] {
         assert!(said(&output).contains(line), "{}", said(&output));
     }

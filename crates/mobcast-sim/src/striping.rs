@@ -24,11 +24,14 @@ impl Dumbbell {
     /// The network of one case, with everything that is to be sent.
     pub fn new(experiment: &StripingExperiment, case: &StripingCase) -> Dumbbell {
         let sizes = PacketSizes { data_bytes: experiment.packet_bytes, ack_bytes: ACK_BYTES };
-        let tcp = match experiment.tcp {
+        let as_usual = match experiment.tcp {
             StripingTcp::Ns2Reno => TcpSettings::ns2(experiment.window_packets),
             StripingTcp::Cubic => TcpSettings::linux(experiment.window_packets),
             StripingTcp::Bbr => TcpSettings::bbr(experiment.window_packets),
         };
+        let delayed_ack_ns =
+            experiment.delayed_ack_ns.map_or(as_usual.delayed_ack_ns, |ns| Some(ns).filter(|ns| *ns > 0));
+        let tcp = TcpSettings { delayed_ack_ns, ..as_usual };
         let mut engine = Engine::new(tcp, sizes);
         let queue = Limit::Packets(case.queue_packets);
         let delay_ns = case.round_trip_ns / 2;

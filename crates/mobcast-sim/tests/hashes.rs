@@ -10,6 +10,9 @@ use mobcast_sim::experiment::Experiment;
 use mobcast_sim::faults;
 use mobcast_sim::network::Model;
 use mobcast_sim::run::{PACKET, PACKET_BBR, PACKET_RENO, instrument};
+use mobcast_sim::striping::simulate;
+use mobcast_topology::files::striping::{StripingCase, StripingExperiment, StripingTcp};
+use mobcast_topology::record::StripingRecord;
 use mobcast_topology::{Cluster, ClusterIndex, Scenario, Topology, WanLink, preset};
 
 const MODELS: [Model; 4] = [Model::Fluid, PACKET, PACKET_BBR, PACKET_RENO];
@@ -32,6 +35,30 @@ fn the_same_seed_is_the_same_run_again_and_another_one_is_not() {
             assert_ne!(of(1), of(2), "{} {}", strategy.name, instrument(model));
         }
     }
+}
+
+/// A run of the striping paper's network, without the protocol.
+fn stripes(tcp: StripingTcp, delayed_ack_ns: Option<u64>) -> StripingRecord {
+    let paper = StripingExperiment::of_the_paper("stripes");
+    let experiment = StripingExperiment { tcp, delayed_ack_ns, bytes_per_node: 1 << 20, ..paper };
+    let case = StripingCase {
+        nodes: 2,
+        between_bytes_per_s: 1_250_000,
+        round_trip_ns: 20_000_000,
+        stripes: 8,
+        queue_packets: 20,
+    };
+    simulate(&experiment, &case)
+}
+
+#[test]
+fn stripes_are_the_same_run_again_and_receivers_may_delay_acknowledgements_or_not() {
+    let hash = |tcp, delayed| stripes(tcp, delayed).trace_hash;
+    let (ns2, cubic) = (StripingTcp::Ns2Reno, StripingTcp::Cubic);
+    assert_eq!(hash(ns2, None), hash(ns2, None));
+    assert_eq!((hash(ns2, Some(0)), hash(cubic, Some(40_000_000))), (hash(ns2, None), hash(cubic, None)), "as it is");
+    assert_ne!(hash(ns2, Some(100_000_000)), hash(ns2, None));
+    assert_ne!(hash(cubic, Some(0)), hash(cubic, None));
 }
 
 #[test]
@@ -63,6 +90,9 @@ fn a_seed_is_the_same_run_in_every_build() {
             let hash = hash(strategy.name, model, 1);
             writeln!(hashes, "{} {}: {hash:016x}", strategy.name, instrument(model)).expect("a string takes it");
         }
+    }
+    for tcp in [StripingTcp::Ns2Reno, StripingTcp::Cubic, StripingTcp::Bbr] {
+        writeln!(hashes, "stripes {tcp:?}: {}", stripes(tcp, None).trace_hash).expect("a string takes it");
     }
     let faults = faults::run(7).expect("it holds").trace_hash;
     writeln!(hashes, "faults 7: {faults:016x}").expect("a string takes it");
@@ -123,6 +153,9 @@ fn a_seed_is_the_same_run_in_every_build() {
         bittorrent-biased sim-packet: 60c76c4c38e8e90a
         bittorrent-biased sim-packet-bbr: f3daf0269a6af616
         bittorrent-biased sim-packet-reno: 746edf9b85e61c13
+        stripes Ns2Reno: 73b1795ef4afd55b
+        stripes Cubic: c8709a631ca8ed25
+        stripes Bbr: 8e6ba5fee77bd905
         faults 7: 010f04249ad628c4
     "#]]
     .assert_eq(&hashes);

@@ -163,20 +163,22 @@ fn what_the_lab_runs_runs_here_too() {
 #[test]
 fn memory_is_reckoned_by_nodes_links_and_pieces() {
     let planned = &planned(&m2(), "sizes_mb = [1.6384]\npiece_size = 16384\nrepetitions = 1\n")[0];
-    // 16 nodes with 100 pieces: 70 KiB, and 40 bytes for each piece. Each has three peers in its cluster and three in others: an end of a
-    // link is 1,200 bytes, or 52 KiB with packets, and two bytes for each piece.
-    let nodes = 16 * (71_680 + 40 * 100);
-    assert_eq!(needed_bytes(planned, Model::Fluid), nodes + 16 * 6 * (1_200 + 2 * 100));
-    assert_eq!(needed_bytes(planned, PACKET), nodes + 16 * 6 * (53_248 + 2 * 100));
+    // 16 nodes with 100 pieces: 48 KiB, and 45 bytes for each piece. Each has three peers in its cluster and three in others: an end of a
+    // link is 900 bytes, or 52 KiB with packets, and a byte for each piece.
+    let nodes = 16 * (49_152 + 45 * 100);
+    assert_eq!(needed_bytes(planned, Model::Fluid), nodes + 16 * 6 * (900 + 100));
+    assert_eq!(needed_bytes(planned, PACKET), nodes + 16 * 6 * (53_248 + 100));
     let large = network(&[("A", 1_000, "")], &[]);
     let planned = &self::planned(&large, "sizes_mb = [1.6384]\npiece_size = 16384\nrepetitions = 1\n")[0];
-    assert_eq!(needed_bytes(planned, Model::Fluid), 1_000 * (71_680 + 4_000 + 24 * 1_400), "at most 24 local peers");
+    assert_eq!(needed_bytes(planned, Model::Fluid), 1_000 * (49_152 + 4_500 + 24 * 1_000), "at most 24 local peers");
 }
 
 #[test]
 fn memory_is_reckoned_within_a_third_of_what_large_runs_took() {
-    // Clusters, nodes of each, pieces, and MiB at the peak: docs/reproducing/scale.md.
-    for (clusters, nodes, pieces, measured) in [(10, 1_000, 1_000, 1_904.0), (50, 2_000, 50, 10_240.0)] {
+    // Clusters, nodes of each, pieces, and MiB at the peak: the example `scale`, the last two as in docs/reproducing/scale.md.
+    let (few, some) = ([(1, 300, 1_000, 42.0), (10, 30, 2_000, 67.0)], [(10, 100, 500, 120.0), (50, 20, 500, 140.0)]);
+    let many = [(10, 1_000, 1_000, 1_585.0), (50, 2_000, 500, 10_957.0)];
+    for (clusters, nodes, pieces, measured) in [few, some, many].concat() {
         let names: Vec<String> = (0..clusters).map(|i| format!("c{i}x")).collect();
         let sites: Vec<(&str, u32, &str)> = names.iter().map(|name| (name.as_str(), nodes, "")).collect();
         let pairs = (0..clusters).flat_map(|a| (a + 1..clusters).map(move |b| (a, b)));

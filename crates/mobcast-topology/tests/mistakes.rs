@@ -272,6 +272,8 @@ fn an_experiment_with_stripes_is_checked() {
     assert_starts(&striping_error("1.5", "0"), "5: between_mbit_per_s: 0 is not in the range 0.001 to");
     assert_starts(&striping_error("[20]", "[-1]"), "6: round_trip_ms: -1 is not in the range 0 to");
     assert_starts(&striping_error("stripes =", "strips ="), "7: strips: unknown field `strips`");
+    let waits = striping_error("stripes = [1, 4]", "stripes = [1, 4]\ndelayed_ack_ms = 501");
+    assert_starts(&waits, "8: delayed_ack_ms: 501 is not in the range 0 to 500");
     let wide = format!("stripes = [{}]", ["1"; 60_000].join(","));
     assert_starts(&striping_error("stripes = [1, 4]", &wide), "7: stripes: 240000 cases are more than 100000");
 }

@@ -24,7 +24,7 @@ const EXPERIMENTS: [&str; 13] = [
 ];
 
 /// Comparisons of strategies, which the lab runs by name only: those with 150 runs take hours.
-const BY_NAME: [&str; 12] = [
+const BY_NAME: [&str; 13] = [
     "strategies-64",
     "strategies-64-short",
     "bordeaux-16",
@@ -32,6 +32,7 @@ const BY_NAME: [&str; 12] = [
     "mob-4",
     "mob-4-16",
     "mob-4-0ms",
+    "mob-4-40ms",
     "mob-4-100ms",
     "mob-4-untold",
     "small",
@@ -40,7 +41,7 @@ const BY_NAME: [&str; 12] = [
 ];
 
 /// What the simulator runs unless it is told, in the order of the report.
-const SIMULATED: [&str; 15] = [
+const SIMULATED: [&str; 17] = [
     "strategies-64",
     "strategies-uneven",
     "strategies-20ms",
@@ -49,9 +50,11 @@ const SIMULATED: [&str; 15] = [
     "strategies-tenfold-100ms",
     "mob-4-0ms",
     "mob-4",
+    "mob-4-40ms",
     "mob-4-100ms",
     "mob-4-untold",
     "strategies-das2",
+    "strategies-das2-four",
     "bordeaux-64-one",
     "bordeaux-64-near",
     "bordeaux-64",
@@ -66,11 +69,11 @@ cargo xtask bench lab --simulated [EXPERIMENT]… [--quick] [--fresh]
   runs scenarios/experiments/EXPERIMENT.toml with mobcast-lab as root, keeps the runs in target/lab, goes on where it was
   interrupted, and prints the tables; charts are in target/lab/report. Without a name: mob-1, mob-1-sizes, mob-1-64, mob-2,
   mob-3, mob-3-uneven, das2, bordeaux-2, bordeaux-3, bordeaux-found, switch, rivals, rivals-switch (docs/reproducing/mob.md);
-  by name also strategies-64, strategies-64-short, strategies-uneven, mob-4, mob-4-16, mob-4-0ms, mob-4-100ms, mob-4-untold,
-  bordeaux-16, small, small-trusted, rivals-trunk (docs/reproducing/strategies.md)
+  by name also strategies-64, strategies-64-short, strategies-uneven, mob-4, mob-4-16, mob-4-0ms, mob-4-40ms, mob-4-100ms,
+  mob-4-untold, bordeaux-16, small, small-trusted, rivals-trunk (docs/reproducing/strategies.md)
   --simulated        the same with mobcast-sim in its fluid model, anybody may; without a name all comparisons of strategies:
-                     strategies-64, -uneven, -20ms, -100ms, -tenfold-20ms, -tenfold-100ms and -das2, mob-4 with its
-                     latencies and untold, bordeaux-64 in four layouts
+                     strategies-64, -uneven, -20ms, -100ms, -tenfold-20ms, -tenfold-100ms, -das2 and -das2-four, mob-4
+                     with its latencies and untold, bordeaux-64 in four layouts
   --quick            the short forms
   --scenario NAME,…  only scenarios of these names
   --repetitions N    another number than the experiments'

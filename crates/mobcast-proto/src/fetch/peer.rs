@@ -49,6 +49,8 @@ pub struct Standing {
     pub slots: SlotSet,
     /// The node's place in the plan of the broadcast's strategy, if that has one and the group was founded for it.
     pub plan: Option<PlanPlace>,
+    /// Since when the node has its share in that plan.
+    pub placed_at: Time,
 }
 
 /// Whom a node tells what it has, and of what.

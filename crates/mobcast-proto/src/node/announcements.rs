@@ -323,6 +323,7 @@ impl Node {
             counterparts: assignment.counterparts.iter().copied().collect(),
             slots: self.membership.slots.clone(),
             plan: assignment.plans.iter().find(|plan| plan.strategy == *strategy).cloned(),
+            placed_at: self.membership.placed_at,
         };
         broadcast.swarm_mut().set_standing(standing);
     }

@@ -215,7 +215,7 @@ impl Node {
         let (cluster, cluster_name) = (assignment.cluster, assignment.cluster_name.clone());
         let old_parent = self.membership.parent();
         let first = self.assignment().is_none();
-        let old = self.membership.set_assignment(assignment);
+        let old = self.membership.set_assignment(self.now, assignment);
         let told_parent = old.as_ref().and_then(|old| old.parent.as_ref()).map(|parent| parent.node);
         let told = self.assignment().and_then(|assignment| assignment.parent.as_ref()).map(|parent| parent.node);
         // The coordinator may not have heard of it yet.

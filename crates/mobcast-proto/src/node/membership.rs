@@ -67,6 +67,8 @@ pub(super) struct Membership {
     pub(super) unreachable_since: Option<Time>,
     /// Whether the application knows that.
     pub(super) lost_told: bool,
+    /// Since when its shares in plans are the ones that they are.
+    pub(super) placed_at: Time,
     /// Members right below it in the control tree.
     pub(super) children: BTreeSet<NodeId>,
     /// Those that were let go, because what this node had reported came back from them.
@@ -158,11 +160,17 @@ impl Membership {
 
     /// The coordinator has put this node somewhere. A former coordinator of which it speaks there has come back as a member, and as one who
     /// may take over again; that may be this node.
-    pub(super) fn set_assignment(&mut self, assignment: Assignment) -> Option<Assignment> {
+    pub(super) fn set_assignment(&mut self, now: Time, assignment: Assignment) -> Option<Assignment> {
         let Assignment { local_peers, global_peers, plan_peers, successors, .. } = &assignment;
         let lists = [local_peers, global_peers, plan_peers, successors];
         for peer in assignment.parent.iter().chain(lists.into_iter().flatten()) {
             self.deposed.remove(&peer.node);
+        }
+        fn shares(assignment: &Assignment) -> Vec<(&str, u32, u32)> {
+            assignment.plans.iter().map(|plan| (plan.strategy.as_str(), plan.rank(), plan.cluster_size)).collect()
+        }
+        if self.assignment.as_ref().map(shares) != Some(shares(&assignment)) {
+            self.placed_at = now;
         }
         self.assignment.replace(assignment)
     }

@@ -71,8 +71,8 @@ mod tests {
     use crate::content::slots::SlotSet;
     use crate::strategy::message::StrategyMessage;
     use crate::strategy::plan::tests::{order, plan as planned};
-    use crate::strategy::published::tests::{Bench, run};
-    use crate::time::Duration;
+    use crate::strategy::published::tests::{BEGUN_AT, Bench, run};
+    use crate::time::{Duration, Time};
     use crate::units::{ByteRange, LinkId};
 
     fn bench(position: u32, pieces: u32) -> Bench<MobHpdc07> {
@@ -155,6 +155,38 @@ mod tests {
         let (_, first) = bench.asked[0];
         bench.serve(Bench::<MobHpdc07>::GLOBAL, first);
         assert_eq!(bench.requests().len(), 1, "one for one");
+    }
+
+    #[test]
+    fn who_had_its_share_before_the_broadcast_began_asks_other_clusters_at_once() {
+        let ms = Duration::from_millis;
+        for (before, waits) in [(ms(0), ms(100)), (ms(60), ms(40)), (ms(100), ms(0)), (ms(900), ms(0))] {
+            let placed_at = Time(BEGUN_AT.0 - before.0);
+            let mut bench = Bench::<MobHpdc07>::placed_since(placed_at, 2, 10);
+            bench.have(Bench::<MobHpdc07>::GLOBAL, run(0, 10));
+            assert_eq!(bench.requests().is_empty(), waits > ms(0), "{before:?} before");
+            bench.pass(waits);
+            bench.requests();
+            assert_eq!(bench.asked.len(), 3, "its share, {before:?} before");
+        }
+    }
+
+    /// Unlike in `mob` and `bittorrent` nobody is choked: whoever asks for many pieces is refused none, and told nothing.
+    #[test]
+    fn a_request_is_always_honoured() {
+        let mut bench = bench(1, 100);
+        for piece in (0..100).map(PieceIndex) {
+            bench.swarm.add_own(piece);
+            bench.event(StrategyEvent::PieceStored(piece));
+        }
+        bench.announced();
+        bench.frames();
+        for link in Bench::<MobHpdc07>::LINKS.map(LinkId) {
+            let wanted = |piece| StrategyEvent::PieceWanted { peer: link, piece: PieceIndex(piece) };
+            (0..100).map(wanted).for_each(|event| bench.event(event));
+        }
+        bench.pass(Duration::from_secs(20));
+        assert_eq!(bench.frames(), 0);
     }
 
     #[test]

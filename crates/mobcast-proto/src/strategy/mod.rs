@@ -31,7 +31,7 @@ use message::StrategyMessage;
 use overlay::OverlayError;
 use plan::Planner;
 
-/// Bytes of a segment that a tree passes on, unless told otherwise: that of Open MPI's pipeline (theory.md 4.1).
+/// Bytes of a segment that a tree passes on, unless told otherwise: that of Open MPI's pipeline for large messages (its `coll_tuned` decision function).
 const SEGMENT_BYTES: u32 = 128 << 10;
 /// What a node's network card is taken for where nobody has measured, bytes per second: 1 Gbit/s.
 const ASSUMED_CARD_BYTES_PER_S: u64 = 125_000_000;

@@ -1,4 +1,4 @@
-//! `optimal-trees`: spanning trees whose rates add up to the optimum of the links between clusters (Edmonds 1973; theory.md 2.1),
+//! `optimal-trees`: spanning trees whose rates add up to the optimum of the links between clusters (J. Edmonds, *Edge-disjoint branchings*, 1973),
 //! each at its own rate: what a perfect planner reaches on links that do not change.
 
 use mobcast_topology::packing;
@@ -33,5 +33,12 @@ mod tests {
         check_plan(&plan, &sizes);
         let total: u64 = plan.trees.iter().map(|tree| tree.weight).sum();
         assert!((9_999_000..=10_000_000).contains(&total), "{total}");
+    }
+
+    #[test]
+    fn each_tree_gets_pieces_by_its_rate_and_senders_keep_to_it() {
+        let plan = planned(plan, Some(&m2()), &[4, 4, 4, 4]).unwrap();
+        assert_eq!(plan.split, Split::Weighted);
+        assert!(plan.trees.iter().all(|tree| tree.rate_bytes_per_s.is_some()));
     }
 }

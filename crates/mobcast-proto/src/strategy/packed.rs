@@ -97,7 +97,7 @@ fn connections_to_fill(packed: &PackedTree, part: &Topology) -> usize {
 /// Cards of a node: out and in, inside its cluster, and the same of a second card.
 const CARDS: usize = 4;
 
-/// The rates of trees, lowered where all trees together would make a node's card send or receive more than it can (theory.md 2.2): each tree
+/// The rates of trees, lowered where all trees together would make a node's card send or receive more than it can: each tree
 /// gets of the scarcest card on its way the part that it has of its load. What planners of clusters count is what all cards of a cluster
 /// carry together. A card without a limit is taken for one that carries `assumed`, if that is given.
 fn fitted_rates(trees: &[Tree], part: &Topology, order: &Order, assumed: Option<u64>) -> Vec<u64> {

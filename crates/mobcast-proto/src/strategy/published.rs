@@ -6,7 +6,7 @@
 //! Links that the plan does not name, those of the control tree, carry nothing by these rules.
 //!
 //! Three things are ours, because our groups change and theirs did not. A share follows the plan. What a node that has just
-//! been given its share may ask of other clusters waits a moment for the rest of the group (the paper starts when all
+//! been given its share a moment ago may ask of other clusters waits for the rest of the group (the paper starts when all
 //! connections are there). And whoever gets nothing for a while asks all its neighbours for help. A fourth: nobody imports what
 //! the root of its own cluster has.
 
@@ -185,8 +185,9 @@ impl Exchange {
     }
 
     fn take_share(&mut self, swarm: &mut Swarm) {
-        self.moved_at = swarm.now();
-        self.settled_at = (swarm.now() + SETTLED_AFTER).min(self.settled_by);
+        // In a group that stood before the broadcast began there is nothing to wait for.
+        self.moved_at = swarm.standing.placed_at.min(swarm.now());
+        self.settled_at = (self.moved_at + SETTLED_AFTER).min(self.settled_by);
         swarm.wake_at(self.settled_at.max(swarm.now()));
         // The group has taken notice of whatever was wrong.
         self.in_need = false;

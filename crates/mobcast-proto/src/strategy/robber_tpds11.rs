@@ -383,6 +383,19 @@ mod tests {
         assert_eq!(steals(&mut bench), [0; 0], "nobody is known to have any");
     }
 
+    /// A global peer had the booty already: it is asked for all of it before anybody is told that there is gold to be stolen.
+    #[test]
+    fn booty_is_asked_for_before_others_hear_of_it() {
+        let mut bench = without_gold();
+        bench.have(GLOBAL, run(0, 2));
+        assert_eq!(bench.requests(), [], "it is silver");
+        bench.say(OTHER_LOCAL, StrategyMessage::Work { left: 4 });
+        bench.say(OTHER_LOCAL, StrategyMessage::Grant { pieces: vec![run(0, 2)] });
+        assert_eq!(bench.requests().len(), 2);
+        let told = bench.messages();
+        assert!(!told.iter().any(|(_, m)| matches!(m, StrategyMessage::Work { left: 1.. })), "{told:?}");
+    }
+
     #[test]
     fn who_has_gold_does_not_steal_and_nobody_is_robbed_of_what_is_not_there() {
         let mut bench = bench(4, 9);

@@ -54,7 +54,7 @@ mod tests {
     }
 
     /// Everybody but the root receives every part once, so that all together send no more than n - 1 objects, and nobody
-    /// sends much more than two (theory.md 4.2: about 2 M/B).
+    /// sends much more than two: it takes about 2 M/B, as van de Geijn's algorithm does.
     #[test]
     fn nobody_sends_more_than_two_objects() {
         let nodes = 16;
@@ -62,5 +62,11 @@ mod tests {
         let sent = |node: usize| plan.trees.iter().flat_map(|t| &t.parents).filter(|&&p| p == Some(node)).count();
         assert_eq!((0..nodes).map(sent).sum::<usize>(), nodes * (nodes - 1));
         assert!((0..nodes).all(|node| sent(node) <= 2 * nodes), "{:?}", (0..nodes).map(sent).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn there_are_as_many_parts_as_nodes_but_256_at_most() {
+        let parts = |nodes: usize| tests::plan(plan, &[nodes]).trees.len();
+        assert_eq!([255, 256, 257, 600].map(parts), [255, 256, 256, 256]);
     }
 }

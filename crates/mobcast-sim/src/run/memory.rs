@@ -1,4 +1,4 @@
-//! What memory a run will take, before it starts. A fit to peaks that were measured (`VmHWM`) for 64 to 1,000 nodes and 100 to 4,000
+//! What memory a run will take, before it starts. A fit to peaks that were measured (`VmHWM`) for 64 to 100,000 nodes and 100 to 4,000
 //! pieces, within a third of each: an operator learns that a run cannot fit, not how many bytes it takes.
 
 use mobcast_proto::content::object::ObjectKind;
@@ -10,15 +10,15 @@ use mobcast_topology::files::Planned;
 use crate::network::Model;
 
 /// Of a node without links and pieces.
-const NODE_BYTES: u64 = 70 << 10;
+const NODE_BYTES: u64 = 48 << 10;
 /// Of each end of a link.
-const LINK_BYTES: u64 = 1_200;
+const LINK_BYTES: u64 = 900;
 /// The same with the packets of its connection, where there are packets.
 const LINK_OF_PACKETS_BYTES: u64 = 52 << 10;
 /// At each node, of each piece: its hash, and what is known of its copies.
-const PIECE_BYTES: u64 = 40;
+const PIECE_BYTES: u64 = 45;
 /// At each end of a link, of each piece: who has it, who was told, and what is said about it.
-const PIECE_OF_LINK_BYTES: u64 = 2;
+const PIECE_OF_LINK_BYTES: u64 = 1;
 
 /// About the bytes that a run takes at its peak.
 pub fn needed_bytes(planned: &Planned, model: Model) -> u64 {

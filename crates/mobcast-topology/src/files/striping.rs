@@ -28,6 +28,9 @@ pub struct StripingExperiment {
     pub packet_bytes: u32,
     /// How senders behave.
     pub tcp: StripingTcp,
+    /// How long a packet may wait for its acknowledgement together with the next one; zero if each is acknowledged by itself. None as
+    /// the senders' system has it.
+    pub delayed_ack_ns: Option<u64>,
     /// The receiver's window, in packets.
     pub window_packets: u32,
     /// The rate of each node's card, both ways.
@@ -86,6 +89,7 @@ struct Table {
     bytes_per_node: Option<Spanned<u32>>,
     packet_bytes: Option<Spanned<u32>>,
     tcp: Option<StripingTcp>,
+    delayed_ack_ms: Option<Spanned<f64>>,
     window_packets: Option<Spanned<u32>>,
     card_mbit_per_s: Option<Spanned<f64>>,
     longest_s: Option<Spanned<f64>>,
@@ -108,6 +112,7 @@ impl StripingExperiment {
             bytes_per_node: 8 << 20,
             packet_bytes: 1 << 10,
             tcp: StripingTcp::Ns2Reno,
+            delayed_ack_ns: None,
             window_packets: 64,
             card_bytes_per_s: 12_500_000,
             longest_ns: 3_600_000_000_000,
@@ -128,6 +133,10 @@ impl StripingExperiment {
             experiment.packet_bytes = text.count(bytes, 64, 65_535)?;
         }
         experiment.tcp = table.tcp.unwrap_or_default();
+        if let Some(time) = &table.delayed_ack_ms {
+            // RFC 1122, 4.2.3.2: less than half a second.
+            experiment.delayed_ack_ns = Some((text.within(time, 0.0, 500.0, "ms")? * 1e6) as u64);
+        }
         if let Some(packets) = &table.window_packets {
             experiment.window_packets = text.count(packets, 1, PACKETS_MAX)?;
         }
@@ -212,5 +221,6 @@ mod tests {
         let numbers = (experiment.bytes_per_node, experiment.packet_bytes, experiment.window_packets);
         assert_eq!(numbers, (8_388_608, 1_024, 64));
         assert_eq!((experiment.tcp, experiment.card_bytes_per_s), (StripingTcp::Ns2Reno, 12_500_000));
+        assert_eq!(experiment.delayed_ack_ns, None, "as in ns-2, which has none");
     }
 }

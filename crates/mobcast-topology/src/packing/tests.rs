@@ -103,6 +103,8 @@ fn fpfr_oversubscribes_what_it_does_not_mind() {
     let topology = symmetric(&hosts, &[(0, 1, 5), (0, 2, 5), (1, 2, 4)], 0);
     let trees = fpfr(&topology, ROOT);
     assert_eq!(rates_of(&trees), [4, 1, 4]);
+    // Depth first, neighbours in their order: from x to y and on to z as long as there is something left between these two.
+    assert_eq!(clusters_of(&trees), [[(0, 1), (1, 2)], [(0, 1), (0, 2)], [(0, 2), (2, 1)]]);
     assert_eq!(carried(&trees, |from, _| from == ROOT), 10, "x can send 6");
     let minding = balanced(&topology, ROOT);
     assert_clusters_hold(&topology, &minding);

@@ -247,6 +247,23 @@ fn neighbours_are_told_whether_they_have_something_of_use() {
     assert_eq!(bench.said(), [(1, StrategyMessage::NotInterested)], "so it learns that it is a neighbour");
 }
 
+/// The message `bitfield` of the original protocol.
+#[test]
+fn a_new_neighbour_is_told_of_all_pieces() {
+    let mut bench = Bench::seed(3);
+    bench.swarm.remove_peer(LinkId(1));
+    bench.handle(StrategyEvent::PeerDown(LinkId(1)));
+    bench.join(1);
+    bench.swarm.set_now(bench.swarm.now() + Duration::from_secs(1));
+    bench.swarm.flush();
+    let told = |(link, frame): (u32, Frame)| match frame {
+        Frame::Have { pieces, .. } if link == 1 => pieces,
+        _ => Vec::new(),
+    };
+    let told: Vec<Run> = bench.sent().into_iter().flat_map(told).collect();
+    assert_eq!(told, [Run { first: PieceIndex(0), count: 3 }]);
+}
+
 #[test]
 fn all_neighbours_are_told_of_each_piece_also_those_who_have_it() {
     let mut bench = Bench::new(PieceOrder::Random, 2);

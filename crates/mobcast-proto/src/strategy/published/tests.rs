@@ -9,6 +9,9 @@ use crate::strategy::plan::Split;
 use crate::units::{BroadcastId, ByteRange, ClusterId, NodeId};
 use crate::wire::frame::Frame;
 
+/// When the broadcast begins.
+pub(in crate::strategy) const BEGUN_AT: Time = Time(1_000_000_000);
+
 /// A run of pieces.
 pub(in crate::strategy) fn run(first: u32, count: u32) -> Run {
     Run { first: PieceIndex(first), count }
@@ -40,19 +43,24 @@ impl<S: Strategy + Default> Bench<S> {
     }
 
     pub(in crate::strategy) fn unsettled(position: u32, pieces: u32) -> Bench<S> {
-        let mut bench = Bench::of(position, Some(u64::from(pieces) * u64::from(PIECE_BYTES)));
+        Bench::placed_since(BEGUN_AT, position, pieces)
+    }
+
+    /// A node that has had its place since that moment, when the broadcast begins.
+    pub(in crate::strategy) fn placed_since(placed_at: Time, position: u32, pieces: u32) -> Bench<S> {
+        let mut bench = Bench::of(position, Some(u64::from(pieces) * u64::from(PIECE_BYTES)), placed_at);
         bench.know(pieces);
         bench
     }
 
     /// A node whose share has settled, in a stream of which nothing is known.
     pub(in crate::strategy) fn stream(position: u32) -> Bench<S> {
-        let mut bench = Bench::of(position, None);
+        let mut bench = Bench::of(position, None, BEGUN_AT);
         bench.pass(SETTLED_AFTER);
         bench
     }
 
-    fn of(position: u32, length: Option<u64>) -> Bench<S> {
+    fn of(position: u32, length: Option<u64>, placed_at: Time) -> Bench<S> {
         let swarm = Swarm::new(BroadcastId::default(), PIECE_BYTES, 0, length, 1);
         let mut bench = Bench { swarm, strategy: S::default(), asked: Vec::new(), outputs: Vec::new() };
         let cluster = ClusterId(u32::from(position >= 2));
@@ -61,7 +69,8 @@ impl<S: Strategy + Default> Bench<S> {
         bench.swarm.standing.cluster = cluster;
         let (first, size) = if position < 2 { (0, 2) } else { (2, 3) };
         bench.swarm.standing.plan = Some(bench.placed(first, position - first, size));
-        bench.swarm.set_now(Time(1));
+        bench.swarm.standing.placed_at = placed_at;
+        bench.swarm.set_now(BEGUN_AT);
         bench.strategy.handle(StrategyEvent::Started, &mut bench.swarm);
         bench.swarm.set_paused(false);
         bench.strategy.handle(StrategyEvent::Resumed, &mut bench.swarm);
@@ -92,6 +101,7 @@ impl<S: Strategy + Default> Bench<S> {
     /// The plan gives the node another place.
     pub(in crate::strategy) fn place(&mut self, cluster_first: u32, rank: u32, cluster_size: u32) {
         self.swarm.standing.plan = Some(self.placed(cluster_first, rank, cluster_size));
+        self.swarm.standing.placed_at = self.swarm.now();
         self.event(StrategyEvent::AssignmentChanged);
     }
 
@@ -203,6 +213,11 @@ impl<S: Strategy + Default> Bench<S> {
             Frame::Strategy { message, .. } => Some((link.0, message.clone())),
             _ => None,
         })
+    }
+
+    /// How many frames of whatever kind were sent since the last look.
+    pub(in crate::strategy) fn frames(&mut self) -> usize {
+        self.sent(|_, frame| Some(frame.clone())).len()
     }
 
     /// The pieces that a global peer was told of last.

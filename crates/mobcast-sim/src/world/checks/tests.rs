@@ -1,8 +1,9 @@
 //! Each check finds what it is there for.
 
+use mobcast_proto::Signature;
 use mobcast_proto::content::Descriptor;
 use mobcast_proto::content::object::{FileMeta, ObjectKind};
-use mobcast_proto::group::report::{NodeResult, Traffic};
+use mobcast_proto::group::report::{NodeResult, SignedReport, Traffic};
 use mobcast_topology::{Cluster, ClusterIndex, Topology};
 
 use super::*;
@@ -64,6 +65,25 @@ fn what_is_stored_may_be_announced_and_served() {
 fn an_announcement_of_what_is_not_stored() {
     let (world, id) = group();
     world.check_claims(LAST, &have(id, piece(&world, id, false)));
+}
+
+fn receipt(world: &World, broadcast: BroadcastId, piece: PieceIndex) -> Frame {
+    let from = world.machine(LAST).node.id().expect("it is a member");
+    let report = Report::Receipt { broadcast, pieces: vec![Run { first: piece, count: 1 }] };
+    Frame::Reports { reports: vec![SignedReport { from, report, signature: Signature::default() }] }
+}
+
+#[test]
+fn what_is_stored_may_be_receipted() {
+    let (world, id) = group();
+    world.check_claims(LAST, &receipt(&world, id, piece(&world, id, true)));
+}
+
+#[test]
+#[should_panic(expected = "receipts piece")]
+fn a_receipt_of_what_is_not_stored() {
+    let (world, id) = group();
+    world.check_claims(LAST, &receipt(&world, id, piece(&world, id, false)));
 }
 
 #[test]
