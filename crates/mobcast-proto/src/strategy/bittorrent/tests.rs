@@ -247,7 +247,7 @@ fn neighbours_are_told_whether_they_have_something_of_use() {
     assert_eq!(bench.said(), [(1, StrategyMessage::NotInterested)], "so it learns that it is a neighbour");
 }
 
-/// The message `bitfield` of the original protocol.
+/// As in the original protocol, whose first message on a connection says so.
 #[test]
 fn a_new_neighbour_is_told_of_all_pieces() {
     let mut bench = Bench::seed(3);
