@@ -44,6 +44,8 @@ struct Asked {
     link: LinkId,
     /// When it was put, or the last batch came in answer to it.
     at: Time,
+    /// The part of the manifest that it asks for.
+    part: u32,
     /// The batch behind the last one that it asks for.
     until: u32,
 }

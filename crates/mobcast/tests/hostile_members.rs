@@ -287,7 +287,7 @@ async fn a_ticket_alone_opens_nothing_but_the_coordinators_door() {
     let broadcast = BroadcastId { root: ROOT, sequence: 0 };
     let range = ByteRange { start: 0, end: 1 };
     for demand in [
-        Frame::WantBatches { broadcast, from: 0 },
+        Frame::WantBatches { broadcast, from: 0, until: 4 },
         Frame::Request { broadcast, piece: PieceIndex(0), range },
         Frame::Have { broadcast, batches: 1, pieces: vec![] },
     ] {

@@ -40,7 +40,7 @@ pub fn frame(world: &World, u: &mut Unstructured<'_>, link: LinkId) -> Result<Fr
             let batch = batch(world, u)?;
             Frame::Batch { batch, signature: signature(u)? }
         }
-        10 => Frame::WantBatches { broadcast: broadcast(u)?, from: number(u)? },
+        10 => Frame::WantBatches { broadcast: broadcast(u)?, from: number(u)?, until: number(u)? },
         11..=13 => Frame::Have { broadcast: broadcast(u)?, batches: number(u)?, pieces: runs(u)? },
         14 | 15 => {
             let (start, len) = (number(u)?, u.int_in_range(1..=40_000u32)?);

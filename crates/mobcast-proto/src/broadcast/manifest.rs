@@ -4,10 +4,15 @@ use super::*;
 use crate::content::slots::slot_of;
 use crate::random::mix2;
 
-/// Manifest batches sent in answer to one question.
-const BATCHES_AT_ONCE: u32 = 4;
-/// Batches that wait for their turn to be verified; a peer that sends more was not asked for them.
-const BATCHES_WAITING_MAX: usize = 4 * BATCHES_AT_ONCE as usize;
+/// A manifest is fetched part by part, one for each question. A part ends at every so many hashes, 128 KiB: less is not enough for a
+/// round trip of a fast and long link (4,096 pieces of 256 KiB are a second of 10 Gbit/s)…
+const PART_HASHES: u32 = 4096;
+/// …and at every so many batches, for each has some 150 bytes besides, and those of a slow source have few hashes.
+const PART_BATCHES: u32 = 64;
+/// Batches that wait for their turn to be verified are of so many parts at most; a peer that sends more was not asked for them.
+const PARTS_WAITING_MAX: usize = 4;
+/// So many first batches are sent to a newcomer unasked, if the strategy wants it to have them.
+const BATCHES_PUSHED: u32 = 4;
 /// Members whose slot a batch is not in leave it this long to the one whose it is, before they fetch it over a WAN
 /// link themselves.
 const BATCH_DEFERENCE: Duration = Duration::from_millis(100);
@@ -25,6 +30,11 @@ const DEFERENCE_TURNS: (u64, u64) = (4, 32);
 const DEFERENCE_MAX: Duration = Duration::from_secs(8);
 /// Hashes of a first batch that newcomers are sent with the announcement: the root signs its first pieces as soon as it has some.
 const FIRST_HASHES_MAX: usize = 64;
+
+/// The part of the manifest that a batch belongs to, by its number and its first piece. Parts are numbered upwards, with gaps.
+fn part_of(index: u32, first: u32) -> u32 {
+    index / PART_BATCHES + first / PART_HASHES
+}
 
 impl Broadcast {
     /// Asks for batches, if a peer has more of them and it is this node's turn.
@@ -47,16 +57,18 @@ impl Broadcast {
         if self.has_plenty() && now < since + self.local_deference() {
             return;
         }
-        // One member of the cluster, by the slot of these batches, fetches them from another cluster; the others get them here.
-        let slot = slot_of(self.id, PieceIndex(have / BATCHES_AT_ONCE));
+        // One member of the cluster, by the slot of their part, fetches these batches from another cluster; the others get them here.
+        let part = part_of(have, self.chain.pieces());
+        let slot = slot_of(self.id, PieceIndex(part));
         let deferred = now.since(since) < self.batch_deference() && !self.swarm.standing.slots.contains(slot);
         let unanswered = |link: LinkId| self.unanswered.get(&link).copied().unwrap_or(0);
         let candidates = ahead().filter(|(_, p)| p.local || !deferred);
         // Members ask different ones, or whoever has the first link would serve them all.
         let best = candidates.min_by_key(|&(link, p)| (unanswered(link), !p.local, self.chance(u64::from(link.0))));
         let Some((link, peer)) = best.filter(|(_, peer)| self.asked.is_none() || peer.local) else { return };
-        self.asked = Some(Asked { link, at: now, until: peer.batches.min(have.saturating_add(BATCHES_AT_ONCE)) });
-        self.swarm.send(link, Frame::WantBatches { broadcast: self.id, from: have });
+        let until = peer.batches.min(have.saturating_add(PART_BATCHES));
+        self.asked = Some(Asked { link, at: now, part, until });
+        self.swarm.send(link, Frame::WantBatches { broadcast: self.id, from: have, until });
     }
 
     /// Whether this node has work enough for now.
@@ -96,19 +108,20 @@ impl Broadcast {
         Some(Frame::Batch { batch: batch.clone(), signature: *signature })
     }
 
-    /// A peer asks for batches.
-    pub fn handle_want_batches(&mut self, link: LinkId, from: u32) {
-        let end = from.saturating_add(BATCHES_AT_ONCE).min(self.batches.len() as u32);
-        for index in from..end {
-            let (batch, signature) = self.batches[index as usize].clone();
-            self.swarm.send(link, Frame::Batch { batch, signature });
+    /// A peer asks for the batches from one up to another: it gets those of them that are in the first one's part.
+    pub fn handle_want_batches(&mut self, link: LinkId, from: u32, until: u32) {
+        let wanted = (from..until).zip(self.batches.iter().skip(from as usize));
+        let part = |(index, (batch, _)): &(u32, &(Batch, Signature))| part_of(*index, batch.first.0);
+        let first = wanted.clone().next().as_ref().map(part);
+        for (_, (batch, signature)) in wanted.take_while(|batch| Some(part(batch)) == first) {
+            self.swarm.send(link, Frame::Batch { batch: batch.clone(), signature: *signature });
         }
     }
 
     /// Sends a peer that has come those of the first batches that the strategy wants it to have unasked, as it will get those to
     /// come. If it had to ask, it would leave that to the member of its cluster whose slot they are in.
     pub(super) fn push_first_batches(&mut self, link: LinkId) {
-        for (batch, signature) in self.batches.iter().take(BATCHES_AT_ONCE as usize) {
+        for (batch, signature) in self.batches.iter().take(BATCHES_PUSHED as usize) {
             if !self.strategy.manifest_children(&self.swarm, batch.first).contains(&link) {
                 return;
             }
@@ -124,7 +137,10 @@ impl Broadcast {
         signature: Signature,
     ) -> Option<(LinkId, Batch, Signature)> {
         // The root's manifest is its own to continue.
-        if self.rooted.is_none() && self.waiting.len() < BATCHES_WAITING_MAX {
+        let hashes: usize = self.waiting.iter().map(|(_, batch, _)| batch.hashes.len()).sum();
+        let room = hashes < PARTS_WAITING_MAX * PART_HASHES as usize
+            && self.waiting.len() < PARTS_WAITING_MAX * PART_BATCHES as usize;
+        if self.rooted.is_none() && room {
             self.waiting.push_back((link, batch, signature));
         }
         self.next_to_verify()
@@ -160,7 +176,9 @@ impl Broadcast {
         }
         self.accept(batch, signature).map_err(|error| error.to_string())?;
         let batches = self.chain.batches();
-        self.asked = self.asked.filter(|asked| batches < asked.until).map(|asked| Asked { at: now, ..asked });
+        let part = part_of(batches, self.chain.pieces());
+        let more = |asked: &Asked| batches < asked.until && part == asked.part;
+        self.asked = self.asked.filter(more).map(|asked| Asked { at: now, ..asked });
         self.behind_since = None;
         self.want_batches(now);
         Ok(())

@@ -161,8 +161,8 @@ impl Node {
                 }
             },
             Frame::Batch { batch, signature } => self.batch(link, batch, signature),
-            Frame::WantBatches { broadcast, from } => {
-                self.with_broadcast(broadcast, |b| b.handle_want_batches(link, from));
+            Frame::WantBatches { broadcast, from, until } => {
+                self.with_broadcast(broadcast, |b| b.handle_want_batches(link, from, until));
             }
             Frame::Have { broadcast, batches, pieces } => {
                 self.with_broadcast(broadcast, |b| b.handle_have(now, link, batches, &pieces));

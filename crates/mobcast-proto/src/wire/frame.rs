@@ -185,12 +185,14 @@ pub enum Frame {
         /// The root's signature.
         signature: Signature,
     },
-    /// Send the manifest batches from this one on.
+    /// Send the manifest batches from one up to another: those of them that are in the first one's part.
     WantBatches {
         /// The broadcast.
         broadcast: BroadcastId,
         /// Number of the first batch wanted.
         from: u32,
+        /// One past the last batch that is wanted.
+        until: u32,
     },
     /// What the sender has got since its last such frame.
     Have {
@@ -404,8 +406,8 @@ impl Frame {
                 batch.write(w);
                 w.raw(&signature.0);
             }
-            Frame::WantBatches { broadcast, from } => {
-                w.broadcast(*broadcast).u32(*from);
+            Frame::WantBatches { broadcast, from, until } => {
+                w.broadcast(*broadcast).u32(*from).u32(*until);
             }
             Frame::Have { broadcast, batches, pieces } => {
                 write_runs(w.broadcast(*broadcast).varint(u64::from(*batches)), pieces)
@@ -480,7 +482,7 @@ impl Frame {
             0x0e => Frame::Later { after_ms: r.u32()? },
             0x10 => Frame::Announce { broadcast: r.broadcast()?, announcement: Box::new(Announcement::read(r)?) },
             0x11 => Frame::Batch { batch: Batch::read(r)?, signature: r.signature()? },
-            0x12 => Frame::WantBatches { broadcast: r.broadcast()?, from: r.u32()? },
+            0x12 => Frame::WantBatches { broadcast: r.broadcast()?, from: r.u32()?, until: r.u32()? },
             0x13 => Frame::Have { broadcast: r.broadcast()?, batches: r.varint_u32("batches")?, pieces: read_runs(r)? },
             0x14 => read_request(r)?,
             0x15 => Frame::Cancel { broadcast: r.broadcast()?, piece: r.piece()? },

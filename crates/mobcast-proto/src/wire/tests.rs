@@ -227,7 +227,7 @@ fn samples() -> Vec<Frame> {
         Frame::RootLost { broadcast, signature },
         Frame::Batch { batch: batch(2, false), signature },
         Frame::Batch { batch: batch(BATCH_HASHES_MAX, true), signature },
-        Frame::WantBatches { broadcast, from: 5 },
+        Frame::WantBatches { broadcast, from: 5, until: 9 },
         have(),
         request(),
         Frame::Cancel { broadcast, piece },
