@@ -18,6 +18,9 @@ use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, ByteRange, ClusterId, LinkId, NodeId, PieceIndex};
 use crate::wire::frame::Frame;
 
+/// Such a part of what may be open is left to what comes from the own cluster.
+const LOCAL_PART: u64 = 4;
+
 /// One broadcast at one node.
 #[derive(Debug)]
 pub struct Swarm {
@@ -237,7 +240,20 @@ impl Swarm {
 
     /// Whether a peer may be asked for another piece: its window and the node's open pieces have room.
     pub fn has_room(&self, link: LinkId) -> bool {
-        self.has_open_room() && self.window_has_room(link)
+        self.has_open_room() && self.window_has_room(link) && self.leaves_local_room(link)
+    }
+
+    /// Whether a piece of another cluster leaves room for those of this one. What is on its way over long links may be more than may be
+    /// open, and a node that only imported would have nothing of what the others did.
+    fn leaves_local_room(&self, link: LinkId) -> bool {
+        let far = |link: &LinkId| self.peers.get(link).is_some_and(|peer| !peer.local);
+        let most = self.open_limit - self.open_limit / LOCAL_PART;
+        if self.standing.cluster_size < 2 || self.open_bytes < most || !far(&link) {
+            return true;
+        }
+        let imports = self.peers.values().filter(|peer| !peer.local).map(|peer| peer.window.outstanding());
+        let imports: u64 = imports.sum();
+        imports == 0 || imports + u64::from(self.piece_size) <= most
     }
 
     /// Whether a peer may be asked for more of a piece that is open: its window has room.

@@ -19,6 +19,8 @@ const NEAR: Duration = Duration::from_millis(5);
 /// Added to two round trips: what scheduling, batching and disk reads of the peer may take. On top comes a chunk:
 /// bytes are seen to arrive only when the chunk is complete that they are in.
 const SLACK: Duration = Duration::from_millis(10);
+/// While a link opens, so many times the window that the rate seen so far would have is enough.
+const OPENING_GAIN: u64 = 3;
 /// Delivery-rate samples of which the largest counts.
 const SAMPLES: usize = 8;
 /// Samples older than this no longer count, so that the window follows a link that has become slow.
@@ -53,6 +55,21 @@ pub struct Window {
     rate_bytes_per_s: u64,
     /// Bytes that should be outstanding, once there are samples.
     size: u64,
+    opening: Opening,
+}
+
+/// The opening of a link to another cluster. While its connection is in slow start, each round trip brings twice as much as the one before, if as
+/// much was asked for: what has arrived is asked for once more, though whole pieces say nothing of the rate yet, or too little. It ends
+/// with the first round trip that brings at most a quarter more than the best one before, as BBR's start-up after three.
+#[derive(Clone, Debug, Default)]
+struct Opening {
+    is_over: bool,
+    /// When the link was asked first.
+    since: Option<Time>,
+    /// Bytes delivered at the end of the last round trip, and the best rate until then.
+    round: (u64, u64),
+    /// So much may be outstanding, bytes.
+    size: u64,
 }
 
 impl Window {
@@ -84,6 +101,7 @@ impl Window {
         if self.outstanding == 0 {
             self.alive_at = now;
         }
+        self.opening.since.get_or_insert(now);
         self.outstanding += u64::from(bytes);
         self.requests += 1;
         RequestMark { sent_at: now, delivered: self.delivered }
@@ -94,6 +112,14 @@ impl Window {
         self.alive_at = now;
         self.delivered += u64::from(bytes);
         self.outstanding = self.outstanding.saturating_sub(u64::from(bytes));
+        self.open(now);
+    }
+
+    fn open(&mut self, now: Time) {
+        let Some(since) = self.opening.since.filter(|_| !self.local && !self.opening.is_over) else { return };
+        let rate = rate_bytes_per_s(self.delivered, now.since(since).max(self.rtt_min())).max(self.rate_bytes_per_s);
+        let most = (self.rtt_min().times(2) + SLACK).bytes_at(rate) * OPENING_GAIN;
+        self.opening.size = (WINDOW_FIRST + self.delivered).min(most);
     }
 
     /// The last byte of a request has arrived: a sample of the delivery rate.
@@ -107,6 +133,11 @@ impl Window {
         }
         self.samples.push((now, sample));
         self.rate_bytes_per_s = self.samples.iter().map(|&(_, rate)| rate).max().unwrap_or(0);
+        let (end, best) = self.opening.round;
+        if mark.delivered >= end {
+            self.opening.is_over |= self.rate_bytes_per_s <= best + best / 4;
+            self.opening.round = (self.delivered, best.max(self.rate_bytes_per_s));
+        }
         self.resize();
     }
 
@@ -163,7 +194,8 @@ impl Window {
 
     /// Bytes that should be outstanding.
     pub fn size(&self) -> u64 {
-        if self.samples.is_empty() { WINDOW_FIRST } else { self.size }
+        let size = if self.samples.is_empty() { WINDOW_FIRST } else { self.size };
+        if self.opening.is_over { size } else { size.max(self.opening.size) }
     }
 
     fn resize(&mut self) {
@@ -224,6 +256,61 @@ mod tests {
         let window = run(50_000_000, Duration::from_millis(100), Time(4_000_000_000));
         assert!(window.rate_bytes_per_s() > 48_000_000, "{}", window.rate_bytes_per_s());
         assert!(window.size() > 10_000_000 && window.size() < 12_000_000, "{}", window.size());
+    }
+
+    /// A connection in slow start delivers 10 packets in its first round trip and twice as many in each one after it, if it has them to
+    /// send. Returns bytes delivered after each round trip.
+    fn slow_start(piece: u64, rtt: Duration, rounds: u32) -> Vec<u64> {
+        let (mut window, mut marks) = (Window::default(), std::collections::VecDeque::new());
+        window.handle_rtt(rtt);
+        let (mut now, mut congestion_window, mut rest) = (Time::ZERO, 14_480, piece);
+        let mut delivered = vec![];
+        for _ in 0..rounds {
+            while window.has_room() {
+                marks.push_back(window.handle_request(now, piece as u32));
+            }
+            now = now + rtt;
+            let sent = congestion_window.min(window.outstanding());
+            let mut left = sent;
+            while left > 0 {
+                let bytes = left.min(rest);
+                window.handle_bytes(now, bytes as u32);
+                (left, rest) = (left - bytes, rest - bytes);
+                if rest == 0 {
+                    window.handle_served(now, marks.pop_front().expect("it was asked for"));
+                    rest = piece;
+                }
+            }
+            if sent == congestion_window {
+                congestion_window *= 2;
+            }
+            delivered.push(window.delivered());
+        }
+        delivered
+    }
+
+    #[test]
+    fn a_connection_in_slow_start_always_has_something_to_send() {
+        for piece in [32 << 10, 256 << 10] {
+            let delivered = slow_start(piece, Duration::from_millis(200), 9);
+            let doubling: Vec<u64> = (1..=9).map(|round| ((1 << round) - 1) * 14_480).collect();
+            assert_eq!(delivered, doubling, "pieces of {piece} bytes");
+        }
+    }
+
+    #[test]
+    fn a_link_that_brings_no_more_has_opened() {
+        let mut window = run(50_000_000, Duration::from_millis(100), Time(2_000_000_000));
+        assert!(window.opening.is_over);
+        let size = window.size();
+        window.handle_request(Time(2_000_000_000), 10_000_000);
+        window.handle_bytes(Time(2_100_000_000), 10_000_000);
+        assert_eq!(window.size(), size, "what has arrived says nothing any more");
+        let mut local = Window::default();
+        local.set_local(true);
+        local.handle_request(Time::ZERO, 1_000_000);
+        local.handle_bytes(Time(1_000_000), 1_000_000);
+        assert_eq!(local.size(), WINDOW_FIRST, "inside a cluster nothing opens");
     }
 
     #[test]
