@@ -47,7 +47,7 @@ mod reports;
 mod rivals;
 mod succession;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub mod view;
 
 use links::Link;

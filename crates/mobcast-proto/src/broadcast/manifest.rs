@@ -209,3 +209,61 @@ impl Broadcast {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::testing::{broadcast_of, descriptor, founder, linked, outputs};
+    use crate::units::NodeId;
+
+    /// The first pieces of the batches that a root with batches of so many hashes sends to a peer that asks for some of them.
+    fn sent(hashes: &[usize], (from, until): (u32, u32)) -> Vec<u32> {
+        let mut node = founder();
+        let link = linked(&mut node, NodeId(1));
+        let pieces = hashes.iter().sum::<usize>() as u32;
+        let id = node.broadcast(Time::ZERO, descriptor("mob", pieces), None).expect("it is a member");
+        let announcement = Box::new(broadcast_of(&mut node, id).announcement.clone());
+        node.handle_frame(Time::ZERO, link, Frame::Announce { broadcast: id, announcement });
+        let root = broadcast_of(&mut node, id);
+        for &hashes in hashes {
+            let batch = Batch {
+                broadcast: id,
+                piece_size: root.announcement.descriptor.piece_size,
+                first: PieceIndex(root.chain.pieces()),
+                previous: root.chain.last(),
+                hashes: vec![Digest([3; 32]); hashes].into(),
+                end: None,
+            };
+            root.accept(batch, Signature([1; 64])).expect("they form a chain");
+        }
+        outputs(&mut node);
+        node.handle_frame(Time::ZERO, link, Frame::WantBatches { broadcast: id, from, until });
+        let first = |output: &Output| match output {
+            Output::Send { frame: Frame::Batch { batch, .. }, .. } => Some(batch.first.0),
+            _ => None,
+        };
+        outputs(&mut node).iter().filter_map(first).collect()
+    }
+
+    #[test]
+    fn an_answer_has_what_was_asked_for_and_no_more_than_a_part_of_the_manifest() {
+        const LARGE: [usize; 6] = [1024; 6];
+        assert_eq!(sent(&LARGE, (0, 2)), [0, 1024], "what was asked for");
+        assert_eq!(sent(&LARGE, (0, u32::MAX)), [0, 1024, 2048, 3072], "4,096 hashes");
+        assert_eq!(sent(&LARGE, (2, 6)), [2048, 3072], "who has come in the middle gets the rest of the part");
+        assert_eq!(sent(&LARGE, (4, 40)), [4096, 5120], "as many as there are");
+        assert_eq!(sent(&LARGE, (6, 40)), [0; 0]);
+        assert_eq!(sent(&LARGE, (3, 1)), [0; 0]);
+        let small = [1; 100];
+        assert_eq!(sent(&small, (0, 100)), (0..64).collect::<Vec<_>>(), "64 batches");
+        assert_eq!(sent(&small, (64, 100)), (64..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn parts_end_at_so_many_hashes_and_at_so_many_batches() {
+        let part = |&(index, first): &(u32, u32)| part_of(index, first);
+        let same = [(0, 0), (15, 4095), (63, 63)];
+        assert!(same.iter().all(|batch| part(batch) == 0));
+        assert_eq!([(16, 4096), (64, 64), (64, 4096), (128, 8192)].map(|batch| part(&batch)), [1, 1, 2, 4]);
+    }
+}

@@ -6,10 +6,10 @@ use crate::io::{Output, PeerIdentity};
 use crate::strategy::Registry;
 use crate::strategy::overlay::Overlays;
 use crate::time::Time;
-use crate::units::{ClusterId, GroupId, LinkId, NodeId, PublicKey, Signature};
+use crate::units::{BroadcastId, ClusterId, GroupId, LinkId, NodeId, PublicKey, Signature};
 use crate::wire::frame::Hello;
 
-use super::{Node, NodeConfig};
+use super::{Broadcast, Node, NodeConfig};
 
 const GROUP: GroupId = GroupId([7; 16]);
 const KEY: PublicKey = PublicKey([8; 32]);
@@ -30,12 +30,12 @@ fn config(name: &str) -> NodeConfig {
 }
 
 /// A node that asks to be admitted.
-pub(super) fn joiner() -> Node {
+pub(crate) fn joiner() -> Node {
     Node::join(config("late"), vec!["127.0.0.1:7077".parse().expect("an address")], Time::ZERO)
 }
 
 /// A coordinator, alone so far.
-pub(super) fn founder() -> Node {
+pub(crate) fn founder() -> Node {
     let credential = Credential { group: GROUP, node: NodeId(0), key: KEY, expires_unix_s: u64::MAX };
     let mut node = Node::found(config("founder"), credential, Signature([0; 64]), Time::ZERO);
     outputs(&mut node);
@@ -43,22 +43,22 @@ pub(super) fn founder() -> Node {
 }
 
 /// All that a node wants done now.
-pub(super) fn outputs(node: &mut Node) -> Vec<Output> {
+pub(crate) fn outputs(node: &mut Node) -> Vec<Output> {
     std::iter::from_fn(|| node.poll_output()).collect()
 }
 
 /// A link that a member has made to the node is up.
-pub(super) fn linked(node: &mut Node, member: NodeId) -> LinkId {
+pub(crate) fn linked(node: &mut Node, member: NodeId) -> LinkId {
     let identity = PeerIdentity::Member { node: member, cluster: ClusterId(0) };
     let hello = Hello { node: member, ..node.hello(0) };
     node.accept_link(Time::ZERO, identity, &hello)
 }
 
 /// Bytes of a piece of [`descriptor`]'s.
-pub(super) const PIECE_BYTES: u32 = 16 << 10;
+pub(crate) const PIECE_BYTES: u32 = 16 << 10;
 
 /// An object of so many pieces.
-pub(super) fn descriptor(strategy: &str, pieces: u32) -> Descriptor {
+pub(crate) fn descriptor(strategy: &str, pieces: u32) -> Descriptor {
     Descriptor {
         kind: ObjectKind::Bytes,
         name: Vec::new(),
@@ -68,4 +68,9 @@ pub(super) fn descriptor(strategy: &str, pieces: u32) -> Descriptor {
         piece_size: PIECE_BYTES,
         strategy: strategy.into(),
     }
+}
+
+/// A broadcast of a node's.
+pub(crate) fn broadcast_of(node: &mut Node, id: BroadcastId) -> &mut Broadcast {
+    node.broadcasts.get_mut(&id).expect("it is known")
 }
