@@ -269,7 +269,7 @@ mod tests {
             while window.has_room() {
                 marks.push_back(window.handle_request(now, piece as u32));
             }
-            now = now + rtt;
+            now += rtt;
             let sent = congestion_window.min(window.outstanding());
             let mut left = sent;
             while left > 0 {
