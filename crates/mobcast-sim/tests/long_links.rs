@@ -1,4 +1,4 @@
-//! Fast links of a quarter of a second to and fro: what is on its way over them is more than a node may have open, and more than many
+//! Fast links of 90 to 220 ms to and fro: what is on its way over them is more than a node may have open, and more than many
 //! pieces. Every experiment follows from its seed.
 
 use mobcast_sim::experiment::{Experiment, Outcome};
