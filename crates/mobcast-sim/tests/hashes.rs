@@ -98,9 +98,9 @@ fn a_seed_is_the_same_run_in_every_build() {
     writeln!(hashes, "faults 7: {faults:016x}").expect("a string takes it");
     expect![[r#"
         mob sim-fluid: a3cdd1541f084efa
-        mob sim-packet: 8d8df73b9deac749
-        mob sim-packet-bbr: 008d6c6a7e88de7f
-        mob sim-packet-reno: c145527fdf18347e
+        mob sim-packet: 6e50d15e2e85fbfb
+        mob sim-packet-bbr: 9299fe8d674ec367
+        mob sim-packet-reno: 55eb3c9b08308c1c
         mob-hpdc07 sim-fluid: 2a628f9842efb363
         mob-hpdc07 sim-packet: fe379253ced5b9ab
         mob-hpdc07 sim-packet-bbr: 48b2c688fe491715

@@ -35,6 +35,7 @@ use root_shares::RootShares;
 
 mod asking;
 mod choking;
+mod giving_way;
 mod importing;
 mod leaving;
 mod own_share;
@@ -436,6 +437,7 @@ impl Mob {
         }
         self.tell_backlog(swarm);
         self.give_stalled_up(swarm);
+        self.give_way(swarm);
         self.help_if_stuck(swarm);
         self.fill_all(swarm);
     }

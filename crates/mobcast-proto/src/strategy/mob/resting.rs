@@ -2,6 +2,8 @@
 //! too, is stuck behind the others': connections with a packet or two each lose so many that some are silent for longer than a
 //! lost peer. Whoever has waited long for what it asked for, and gets far more from elsewhere, rests.
 
+use std::collections::BTreeSet;
+
 use crate::sorted_map::SortedMap;
 use crate::time::{Duration, Time};
 use crate::units::LinkId;
@@ -18,6 +20,8 @@ const REST_MAX: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(super) struct Resting {
     links: SortedMap<LinkId, State>,
+    /// Those that are left to the clusters at their other ends.
+    given_way: BTreeSet<LinkId>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,9 +52,15 @@ impl Resting {
         }
     }
 
+    /// These links, and no others, are left to who is behind.
+    pub(super) fn give_way(&mut self, links: BTreeSet<LinkId>) {
+        self.given_way = links;
+    }
+
     /// Whether a link is left to others.
     pub(super) fn rests(&self, link: LinkId, now: Time) -> bool {
-        matches!(self.links.get(&link), Some(&State::RestsUntil(until)) if now < until)
+        self.given_way.contains(&link)
+            || matches!(self.links.get(&link), Some(&State::RestsUntil(until)) if now < until)
     }
 
     /// A link is gone.
