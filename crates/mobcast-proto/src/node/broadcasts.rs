@@ -317,6 +317,7 @@ fn open_parts(limit: u64, open: &[u64]) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::content::have::Run;
     use crate::node::testing::{PIECE_BYTES, descriptor, founder, linked, outputs};
     use crate::units::NodeId;
 
@@ -342,6 +343,36 @@ mod tests {
         let given = outputs(&mut node).iter().filter(|output| matches!(output, Output::SendPayload { .. })).count();
         let sent_bytes = node.broadcasts[&id].swarm().peer(link).expect("it has announced it").sent_bytes;
         assert_eq!((given, sent_bytes), (3, 3 * u64::from(PIECE_BYTES)));
+    }
+
+    /// A node that waits for so many pieces of two objects.
+    fn with_open(pieces: [u32; 2]) -> Node {
+        let mut node = founder();
+        let link = linked(&mut node, NodeId(1));
+        for count in pieces {
+            let id = node.broadcast(Time::ZERO, descriptor("mob", count), None).expect("it is a member");
+            let announcement = Box::new(node.broadcasts[&id].announcement.clone());
+            node.handle_frame(Time::ZERO, link, Frame::Announce { broadcast: id, announcement });
+            let swarm = node.broadcasts.get_mut(&id).expect("it has begun").swarm_mut();
+            swarm.add_known(count, 1, None);
+            swarm.set_paused(false);
+            swarm.set_open_limit(u64::MAX);
+            swarm.add_have(link, 1, &[Run { first: PieceIndex(0), count }]);
+            (0..count).map(PieceIndex).for_each(|piece| assert!(swarm.request(link, piece)));
+            swarm.set_open_limit(OPEN_PIECES_BYTES_MAX);
+        }
+        node
+    }
+
+    #[test]
+    fn as_much_may_be_open_as_fits_and_a_piece_of_each_object() {
+        with_open([1281, 1281]).check_invariants();
+    }
+
+    #[test]
+    #[should_panic(expected = "are open of all broadcasts")]
+    fn a_piece_too_many_is_open() {
+        with_open([1281, 1282]).check_invariants();
     }
 
     #[test]

@@ -426,4 +426,32 @@ mod tests {
         let [own, other, said] = [1, 0, 6].map(|cluster| Some(ClusterId(cluster)));
         assert_eq!(clusters, [own, own, own, other, said], "of the last one nothing was said");
     }
+
+    /// A node with links to so many members, and so many that nobody has greeted on yet.
+    fn with_links(members: usize, unknown: usize) -> Node {
+        let mut node = joiner();
+        for i in 0..(members + unknown) as u32 {
+            let member = PeerIdentity::Member { node: NodeId(i + 1), cluster: ClusterId(0) };
+            let identity = Some(member).filter(|_| (i as usize) < members);
+            node.links.insert(LinkId(i), Link { identity, ..Link::accepted(Time::ZERO) });
+        }
+        node
+    }
+
+    #[test]
+    fn links_as_many_as_there_may_be() {
+        with_links(LINKS_MAX, LINKS_SPARE).check_invariants();
+    }
+
+    #[test]
+    #[should_panic(expected = "links to 65 members")]
+    fn a_link_to_a_member_too_many() {
+        with_links(LINKS_MAX + 1, 0).check_invariants();
+    }
+
+    #[test]
+    #[should_panic(expected = "321 links")]
+    fn a_link_too_many() {
+        with_links(LINKS_MAX, LINKS_SPARE + 1).check_invariants();
+    }
 }
