@@ -6,7 +6,10 @@ use crate::random::mix2;
 
 /// A manifest is fetched part by part, one for each question. A part ends at every so many hashes, 128 KiB: less is not enough for a
 /// round trip of a fast and long link (4,096 pieces of 256 KiB are a second of 10 Gbit/s)…
-const PART_HASHES: u32 = 4096;
+const PART_HASHES_MAX: u32 = 4096;
+/// …or at fewer, where these are as many bytes as a piece: pieces are small where links are slow or shared by many, and who fetched more
+/// over one of them would hold all others up…
+const PART_HASHES_MIN: u32 = 1024;
 /// …and at every so many batches, for each has some 150 bytes besides, and those of a slow source have few hashes.
 const PART_BATCHES: u32 = 64;
 /// Batches that wait for their turn to be verified are of so many parts at most; a peer that sends more was not asked for them.
@@ -32,8 +35,9 @@ const DEFERENCE_MAX: Duration = Duration::from_secs(8);
 const FIRST_HASHES_MAX: usize = 64;
 
 /// The part of the manifest that a batch belongs to, by its number and its first piece. Parts are numbered upwards, with gaps.
-fn part_of(index: u32, first: u32) -> u32 {
-    index / PART_BATCHES + first / PART_HASHES
+fn part_of(index: u32, first: u32, piece_size: u32) -> u32 {
+    let hashes = (piece_size / size_of::<Digest>() as u32).clamp(PART_HASHES_MIN, PART_HASHES_MAX);
+    index / PART_BATCHES + first / hashes
 }
 
 impl Broadcast {
@@ -58,7 +62,7 @@ impl Broadcast {
             return;
         }
         // One member of the cluster, by the slot of their part, fetches these batches from another cluster; the others get them here.
-        let part = part_of(have, self.chain.pieces());
+        let part = part_of(have, self.chain.pieces(), self.swarm.piece_size());
         let slot = slot_of(self.id, PieceIndex(part));
         let deferred = now.since(since) < self.batch_deference() && !self.swarm.standing.slots.contains(slot);
         let unanswered = |link: LinkId| self.unanswered.get(&link).copied().unwrap_or(0);
@@ -110,8 +114,9 @@ impl Broadcast {
 
     /// A peer asks for the batches from one up to another: it gets those of them that are in the first one's part.
     pub fn handle_want_batches(&mut self, link: LinkId, from: u32, until: u32) {
+        let piece_size = self.swarm.piece_size();
         let wanted = (from..until).zip(self.batches.iter().skip(from as usize));
-        let part = |(index, (batch, _)): &(u32, &(Batch, Signature))| part_of(*index, batch.first.0);
+        let part = |(index, (batch, _)): &(u32, &(Batch, Signature))| part_of(*index, batch.first.0, piece_size);
         let first = wanted.clone().next().as_ref().map(part);
         for (_, (batch, signature)) in wanted.take_while(|batch| Some(part(batch)) == first) {
             self.swarm.send(link, Frame::Batch { batch: batch.clone(), signature: *signature });
@@ -138,7 +143,7 @@ impl Broadcast {
     ) -> Option<(LinkId, Batch, Signature)> {
         // The root's manifest is its own to continue.
         let hashes: usize = self.waiting.iter().map(|(_, batch, _)| batch.hashes.len()).sum();
-        let room = hashes < PARTS_WAITING_MAX * PART_HASHES as usize
+        let room = hashes < PARTS_WAITING_MAX * PART_HASHES_MAX as usize
             && self.waiting.len() < PARTS_WAITING_MAX * PART_BATCHES as usize;
         if self.rooted.is_none() && room {
             self.waiting.push_back((link, batch, signature));
@@ -176,7 +181,7 @@ impl Broadcast {
         }
         self.accept(batch, signature).map_err(|error| error.to_string())?;
         let batches = self.chain.batches();
-        let part = part_of(batches, self.chain.pieces());
+        let part = part_of(batches, self.chain.pieces(), self.swarm.piece_size());
         let more = |asked: &Asked| batches < asked.until && part == asked.part;
         self.asked = self.asked.filter(more).map(|asked| Asked { at: now, ..asked });
         self.behind_since = None;
@@ -247,11 +252,11 @@ mod tests {
 
     #[test]
     fn an_answer_has_what_was_asked_for_and_no_more_than_a_part_of_the_manifest() {
-        const LARGE: [usize; 6] = [1024; 6];
-        assert_eq!(sent(&LARGE, (0, 2)), [0, 1024], "what was asked for");
-        assert_eq!(sent(&LARGE, (0, u32::MAX)), [0, 1024, 2048, 3072], "4,096 hashes");
-        assert_eq!(sent(&LARGE, (2, 6)), [2048, 3072], "who has come in the middle gets the rest of the part");
-        assert_eq!(sent(&LARGE, (4, 40)), [4096, 5120], "as many as there are");
+        const LARGE: [usize; 6] = [256; 6];
+        assert_eq!(sent(&LARGE, (0, 2)), [0, 256], "what was asked for");
+        assert_eq!(sent(&LARGE, (0, u32::MAX)), [0, 256, 512, 768], "1,024 hashes");
+        assert_eq!(sent(&LARGE, (2, 6)), [512, 768], "who has come in the middle gets the rest of the part");
+        assert_eq!(sent(&LARGE, (4, 40)), [1024, 1280], "as many as there are");
         assert_eq!(sent(&LARGE, (6, 40)), [0; 0]);
         assert_eq!(sent(&LARGE, (3, 1)), [0; 0]);
         let small = [1; 100];
@@ -261,9 +266,17 @@ mod tests {
 
     #[test]
     fn parts_end_at_so_many_hashes_and_at_so_many_batches() {
-        let part = |&(index, first): &(u32, u32)| part_of(index, first);
+        let part = |&(index, first): &(u32, u32)| part_of(index, first, 1 << 20);
         let same = [(0, 0), (15, 4095), (63, 63)];
         assert!(same.iter().all(|batch| part(batch) == 0));
         assert_eq!([(16, 4096), (64, 64), (64, 4096), (128, 8192)].map(|batch| part(&batch)), [1, 1, 2, 4]);
+    }
+
+    #[test]
+    fn a_part_is_as_many_bytes_as_a_piece_from_32_to_128_kib() {
+        for (piece_kib, hashes) in [(16, 1024), (32, 1024), (64, 2048), (128, 4096), (256, 4096), (16 << 10, 4096)] {
+            let part = |first: u32| part_of(0, first, piece_kib << 10);
+            assert_eq!([hashes - 1, hashes, 2 * hashes - 1, 2 * hashes].map(part), [0, 1, 1, 2], "{piece_kib} KiB");
+        }
     }
 }
