@@ -10,8 +10,8 @@ const STYLES: Styles =
     Styles::styled().header(AnsiColor::Green.on_default().bold()).literal(AnsiColor::Cyan.on_default().bold());
 
 const EXIT_STATUS: &str = "\
-Exit status: 0 complete and verified everywhere, 1 failed, 2 wrong usage, 3 not admitted, 4 incomplete (sender or \
-receivers lost), 5 local files (no space, no permission, destination exists), 130 interrupted.
+Exit status: 0 complete and verified everywhere, 1 failed, 2 wrong usage or impossible settings, 3 not admitted, \
+4 incomplete (sender or receivers lost, or not reached), 5 local files (no space, no permission, destination exists), 130 interrupted.
 
 Sizes: 64MiB, 1GB, 4096. Rates: 10MB/s, 100Mbit/s. Times: 500ms, 30s, 5m, 24h. 1 MB = 10^6 and 1 MiB = 2^20 bytes.
 

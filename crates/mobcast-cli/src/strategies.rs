@@ -28,7 +28,7 @@ struct Entry {
 pub fn run(args: StrategiesArgs) -> Outcome {
     let auto = Entry {
         name: AUTO,
-        summary: "the one of these that a cost model predicts to be fastest",
+        summary: "mob, or where all have gathered (--gather) a tree that a cost model predicts to be faster",
         default: true,
         needs_gauge: false,
     };

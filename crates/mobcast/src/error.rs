@@ -95,13 +95,13 @@ pub enum Error {
 /// What kind of failure an [`Error`] is; each kind has one exit status of the command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ErrorClass {
-    /// Failed for good: the source changed, the root gave up, wrong settings. Exit status 1.
+    /// Failed for good: the source changed, the root gave up, a wrong hash, no address to be reached at. Exit status 1.
     Failed,
     /// Not admitted to the group. Exit status 3.
     NotAdmitted,
-    /// The source or the peers are lost. Exit status 4.
+    /// The source or the peers are lost, or the coordinator was not reached. Exit status 4.
     Incomplete,
-    /// What was asked for cannot be. Exit status 2.
+    /// What was asked for cannot be: a strategy, gauge, piece size or name. Exit status 2.
     Usage,
     /// This machine's files or sockets. Exit status 5.
     LocalIo,
