@@ -2,10 +2,10 @@
 //!
 //! Each call seals into one reused buffer and hands it to the kernel; a caller that sends a chunk at a time lets a
 //! control frame wait for one chunk at most. A call that is dropped half-way is completed by the next one, except a
-//! chunk that is not copied into that buffer: then the channel is of no more use.
+//! chunk: then the channel is of no more use.
 //!
 //! Plain chunks leave from where they are: from the caller's memory, or, as references to the pages of a file, from a
-//! pipe that the caller has filled. Sealed chunks are copied to where they are sealed, or read into there by the caller.
+//! pipe that the caller has filled. Sealed chunks are copied or read to where they are sealed.
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -53,7 +53,7 @@ pub struct Sender {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// In the middle of a chunk that is not in `out`; seen from outside only if that call was dropped.
+    /// In the middle of a chunk; seen from outside only if that call was dropped.
     InChunk,
     Closed,
 }
@@ -129,15 +129,24 @@ impl Sender {
         assert_eq!(payload.len(), header.range.len() as usize, "the payload is the header's range");
         self.begin_payload(header).await?;
         if header.plain {
-            self.pack_header(header, &[]);
+            self.pack_header(header);
             self.state = State::InChunk;
             self.flush_with(payload).await?;
             self.state = State::Open;
+            self.counters.add_payload_sent(payload.len());
         } else {
-            self.pack_header(header, payload);
-            self.flush().await?;
+            // Into the same places as what is read, so that no link has room for two chunks.
+            let mut rest = payload;
+            let copy = |places: &mut [IoSliceMut<'_>]| {
+                for place in places {
+                    let (here, behind) = rest.split_at(place.len());
+                    place.copy_from_slice(here);
+                    rest = behind;
+                }
+                true
+            };
+            self.send_read(header, copy).await?;
         }
-        self.counters.add_payload_sent(payload.len());
         Ok(())
     }
 
@@ -163,7 +172,7 @@ impl Sender {
         if !read(&mut contents.collect::<Vec<_>>()) {
             return Ok(false);
         }
-        self.pack_header(header, &[]);
+        self.pack_header(header);
         for record in self.records[..bytes].chunks_mut(RECORD_BYTES_FULL) {
             self.sealer.seal_record(record, content::APPLICATION_DATA);
         }
@@ -183,7 +192,7 @@ impl Sender {
     pub async fn send_piped(&mut self, header: &PayloadHeader, pipe: BorrowedFd<'_>) -> Result<(), ChannelError> {
         assert!(header.plain, "what is sealed has to be copied");
         self.begin_payload(header).await?;
-        self.pack_header(header, &[]);
+        self.pack_header(header);
         self.state = State::InChunk;
         while self.written < self.out.len() {
             // Not alone: header and chunk share segments.
@@ -215,12 +224,11 @@ impl Sender {
         self.update_key_when_due()
     }
 
-    /// Seals a payload header and what is to follow it in its records.
-    fn pack_header(&mut self, header: &PayloadHeader, payload: &[u8]) {
+    /// Seals a payload header.
+    fn pack_header(&mut self, header: &PayloadHeader) {
         let mut packer = self.sealer.pack(&mut self.out);
         packer.push(&(PAYLOAD_HEADER_BYTES as u32).to_be_bytes());
         packer.push(&header.encode());
-        packer.push(payload);
         packer.finish();
     }
 
