@@ -102,6 +102,8 @@ impl<T> EventQueue<T> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -125,5 +127,39 @@ mod tests {
         assert_eq!(queue.pop(), Some((Time(2), 'b')));
         assert_eq!(queue.cancel(second), None);
         assert_eq!((queue.next_time(), queue.pop()), (None, None));
+    }
+
+    /// Many at one time, and some far ahead.
+    fn ahead() -> impl Strategy<Value = u64> {
+        prop_oneof![Just(0), 0..3_u64, 0..1_000_000_000_000_u64]
+    }
+
+    proptest! {
+        #[test]
+        fn comes_out_as_from_a_sorted_list(steps in proptest::collection::vec((ahead(), 0..4_u8), 1..300)) {
+            let (mut queue, mut model, mut now) = (EventQueue::new(), std::collections::BTreeMap::new(), 0);
+            let mut tokens = Vec::new();
+            for (number, (ahead, what)) in steps.into_iter().enumerate() {
+                match what {
+                    0 | 1 => {
+                        tokens.push((queue.push(Time(now + ahead), number), (now + ahead, number)));
+                        model.insert((now + ahead, number), number);
+                    }
+                    2 if !tokens.is_empty() => {
+                        let (token, key) = tokens[ahead as usize % tokens.len()];
+                        prop_assert_eq!(queue.cancel(token), model.remove(&key));
+                    }
+                    _ => {
+                        prop_assert_eq!(queue.next_time(), model.keys().next().map(|&(at, _)| Time(at)));
+                        let first = model.pop_first().map(|((at, _), number)| (Time(at), number));
+                        prop_assert_eq!(queue.pop(), first);
+                        now = first.map_or(now, |(at, _)| at.0);
+                    }
+                }
+                prop_assert_eq!(queue.len(), model.len());
+            }
+            let rest: Vec<(Time, usize)> = std::iter::from_fn(|| queue.pop()).collect();
+            prop_assert!(rest.into_iter().eq(model.into_iter().map(|((at, _), number)| (Time(at), number))));
+        }
     }
 }

@@ -22,7 +22,7 @@ pub fn pick(
     let start = random.below(words);
     let mut best: Option<(u64, PieceIndex)> = None;
     let mut ties = 0;
-    let all = (0..words).map(|i| (start + i) % words).flat_map(|index| bits_of(index, candidates(index)));
+    let all = (start..words).chain(0..start).flat_map(|index| bits_of(index, candidates(index)));
     for piece in all.take(SAMPLE) {
         let value = score(piece);
         match best {

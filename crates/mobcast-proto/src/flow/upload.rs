@@ -149,6 +149,10 @@ pub struct Uploads {
     waiters: Vec<Waiter>,
     /// What the driver is sending to local links, by piece and link.
     sending: Vec<Sending>,
+    /// Limits of all links: where there are none, nobody waits for its due.
+    limits: usize,
+    /// No link may take anything before, unless something changes for one.
+    quiet_until: Time,
 }
 
 impl Uploads {
@@ -161,6 +165,7 @@ impl Uploads {
     /// A link is gone, with everything that it waited for.
     pub fn remove_link(&mut self, link: LinkId) {
         let Some(queue) = self.queues.remove(&link) else { return };
+        self.limits -= queue.limits.len();
         self.waiters.retain(|waiter| waiter.turn.link != link);
         queue.in_driver.into_iter().for_each(|piece| self.left_driver(piece, link));
     }
@@ -195,7 +200,9 @@ impl Uploads {
     pub fn remove_broadcast(&mut self, broadcast: BroadcastId) {
         for queue in self.queues.values_mut() {
             queue.waiting.retain(|upload| upload.broadcast != broadcast);
+            let before = queue.limits.len();
             queue.limits.retain(|limit| limit.broadcast != broadcast);
+            self.limits -= before - queue.limits.len();
         }
         let links: Vec<LinkId> = self.queues.keys().collect();
         links.into_iter().for_each(|link| self.review(link));
@@ -213,9 +220,13 @@ impl Uploads {
             (Some(at), Some(rate_bytes_per_s)) => {
                 queue.limits[at] = Limit { broadcast, rate_bytes_per_s, due_at: Time::ZERO };
             }
-            (Some(at), None) => drop(queue.limits.remove(at)),
+            (Some(at), None) => {
+                queue.limits.remove(at);
+                self.limits -= 1;
+            }
             (None, Some(rate_bytes_per_s)) => {
                 queue.limits.push(Limit { broadcast, rate_bytes_per_s, due_at: Time::ZERO });
+                self.limits += 1;
             }
             (None, None) => return,
         }
@@ -224,6 +235,9 @@ impl Uploads {
 
     /// When, after `now`, a link may be sent more that has had its due.
     pub fn timeout(&self, now: Time) -> Option<Time> {
+        if self.limits == 0 {
+            return None;
+        }
         self.waiters.iter().map(|waiter| waiter.turn.due_at).filter(|&at| at > now).min()
     }
 
@@ -260,17 +274,28 @@ impl Uploads {
 
     /// The link whose turn it is, and the first of its requests that may be served.
     fn next(&mut self, now: Time) -> Option<(LinkId, usize)> {
+        if now < self.quiet_until {
+            return None;
+        }
+        let mut quiet_until = Time(u64::MAX);
         for at in 0..self.waiters.len() {
             let Waiter { turn: Turn { link, due_at, .. }, bar } = &self.waiters[at];
-            if *due_at > now || bar.as_ref().is_some_and(|bar| bar.until > now) {
+            let waits_until = bar.as_ref().map_or(*due_at, |bar| bar.until.max(*due_at));
+            if waits_until > now {
+                quiet_until = quiet_until.min(waits_until);
                 continue;
             }
             let link = *link;
             match self.next_of(now, link) {
                 Ok(next) => return Some((link, next)),
-                Err(until) => self.waiters[at].bar = Some(self.bar(now, link, until)),
+                Err(until) => {
+                    let bar = self.bar(now, link, until);
+                    quiet_until = quiet_until.min(bar.until);
+                    self.waiters[at].bar = Some(bar);
+                }
             }
         }
+        self.quiet_until = quiet_until;
         None
     }
 
@@ -312,6 +337,7 @@ impl Uploads {
         if self.sending[at].parts == 0 {
             self.sending.remove(at);
             // Who asks for it is looked at again.
+            self.quiet_until = Time::ZERO;
             let waits = |bar: &Bar| bar.pieces.contains(&Some(piece.1));
             self.waiters.iter_mut().for_each(|waiter| waiter.bar = waiter.bar.filter(|bar| !waits(bar)));
         }
@@ -333,11 +359,14 @@ impl Uploads {
         let held = self.queues.values().filter(|queue| !queue.wan).map(|queue| queue.in_driver.len()).sum::<usize>();
         let sending = self.sending.iter().map(|sending| sending.parts).sum::<usize>();
         assert_eq!(held, sending, "parts in the driver are counted wrongly");
+        let limits = self.queues.values().map(|queue| queue.limits.len()).sum::<usize>();
+        assert_eq!(self.limits, limits, "limits are counted wrongly");
     }
 
     /// Something has changed for a link: it gets its place in the order of serving, and is looked at again.
     fn review(&mut self, link: LinkId) {
         let Some(queue) = self.queues.get_mut(&link) else { return };
+        self.quiet_until = Time::ZERO;
         let turn = queue.next_turn(link);
         let before = std::mem::replace(&mut queue.turn, turn);
         let at = before.and_then(|before| self.waiters.binary_search_by_key(&before, |waiter| waiter.turn).ok());
@@ -407,6 +436,18 @@ mod tests {
         assert_eq!(next(&mut uploads), Some((1, 3)), "two are being sent piece 2");
         uploads.handle_sent(LinkId(3));
         assert_eq!(next(&mut uploads), Some((3, 0)), "piece 0 is on its way to the second one alone");
+    }
+
+    #[test]
+    fn who_waits_for_what_another_one_was_sent_is_next_when_that_one_is_gone() {
+        let mut uploads = Uploads::default();
+        for link in 1..=3 {
+            uploads.add_link(LinkId(link), false);
+            assert!(uploads.add(LinkId(link), upload(7), link));
+        }
+        assert_eq!(order(&mut uploads), [1, 2]);
+        uploads.remove_link(LinkId(1));
+        assert_eq!(order(&mut uploads), [3]);
     }
 
     #[test]

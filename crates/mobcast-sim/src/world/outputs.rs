@@ -49,9 +49,8 @@ impl World {
             Output::Send { link, frame } => {
                 self.check_claims(index, &frame);
                 let frame = self.machines[index.0 as usize].tampered(frame);
-                if let Some(to) =
-                    self.machines[index.0 as usize].flows.get(&link).map(|&flow| self.network.ends(flow).1)
-                {
+                let flow = self.told.is_some().then(|| self.machines[index.0 as usize].flows.get(&link).copied());
+                if let Some(to) = flow.flatten().map(|flow| self.network.ends(flow).1) {
                     self.tell_frame(index, to, &frame);
                 }
                 let bytes = frame.encode();

@@ -140,12 +140,13 @@ impl Mob {
         let share = self.part_of_root(swarm, link).map(|share| &share.pieces);
         let index = swarm.index_pieces();
         let needed = |slot: usize| self.interests.values().any(|interest| interest.slots.contains(slot));
+        let asks = share.is_none() && swarm.in_root_cluster() && !self.interests.is_empty();
         let score = |piece: PieceIndex| {
             if piece.0 < index {
                 return 0;
             }
             // Of the own part all is wanted elsewhere, from here or from who has no room for it in its part.
-            let wanted_elsewhere = share.is_none() && swarm.in_root_cluster() && needed(slot_of(swarm.id, piece));
+            let wanted_elsewhere = asks && needed(slot_of(swarm.id, piece));
             1 + (u64::from(!wanted_elsewhere) << 31 | u64::from(swarm.local_copies(piece)))
         };
         let words = peer.have.word_count();
@@ -181,8 +182,8 @@ impl Mob {
     fn idle(&mut self, swarm: &mut Swarm, link: LinkId, local: bool) {
         // Also when all that it has to import is still to come, while another one cannot keep up with what is there.
         let dry = || swarm.peers().filter(|(_, p)| !p.local).all(|(_, p)| p.window.outstanding() == 0);
-        let idle = self.todo.is_empty() || dry();
-        if !self.take_over(swarm, link, local) && !local && idle {
+        let idle = !local && (self.todo.is_empty() || dry());
+        if !self.take_over(swarm, link, local) && idle {
             self.steal(swarm);
         }
     }
