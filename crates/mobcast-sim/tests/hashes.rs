@@ -141,18 +141,18 @@ fn a_seed_is_the_same_run_in_every_build() {
         optimal-trees sim-packet: 742c8bef06fdbd23
         optimal-trees sim-packet-bbr: 5e2dc466fd36b9d2
         optimal-trees sim-packet-reno: e656dcb9fa4ebc60
-        bittorrent sim-fluid: a0a4e74fb90c679d
-        bittorrent sim-packet: 3ee8da5d7983aa8f
-        bittorrent sim-packet-bbr: 1450ed5f0a7c18fc
-        bittorrent sim-packet-reno: 405c7802256d88d9
+        bittorrent sim-fluid: 4d1b6c3429a54f7f
+        bittorrent sim-packet: 7e1c84d31250e27f
+        bittorrent sim-packet-bbr: f0d788e13a43c11c
+        bittorrent sim-packet-reno: 2453fc341fd19dfc
         bittorrent-rarest sim-fluid: 87dc878b75b8f8c3
         bittorrent-rarest sim-packet: d82e9654a22e62a4
         bittorrent-rarest sim-packet-bbr: dc2fa26ddfac44d7
         bittorrent-rarest sim-packet-reno: f98ab12f965b4b5e
-        bittorrent-biased sim-fluid: 0efd157ae67680ae
-        bittorrent-biased sim-packet: 442af70274692ec5
-        bittorrent-biased sim-packet-bbr: 9568b901af5c966a
-        bittorrent-biased sim-packet-reno: f102f7cc98f640bd
+        bittorrent-biased sim-fluid: 12f8898e3b6acce1
+        bittorrent-biased sim-packet: 5010dec480d4e433
+        bittorrent-biased sim-packet-bbr: 27e52796ec032d76
+        bittorrent-biased sim-packet-reno: 1145538daf61ad11
         stripes Ns2Reno: 73b1795ef4afd55b
         stripes Cubic: c8709a631ca8ed25
         stripes Bbr: 8e6ba5fee77bd905

@@ -4,7 +4,7 @@
 use mobcast_proto::Time;
 use mobcast_sim::experiment::{Experiment, Outcome, Step};
 use mobcast_sim::network::Stop;
-use mobcast_topology::{ClusterIndex, Scenario, Topology, preset};
+use mobcast_topology::{Cluster, ClusterIndex, Scenario, Topology, preset};
 
 const MB: u64 = 1_000_000;
 const PUBLISHED: [&str; 2] = ["mob-hpdc07", "robber-tpds11"];
@@ -55,7 +55,17 @@ fn clusters_of_different_sizes_complete() {
         let outcome = experiment(strategy, topology.clone(), 8 * MB, 2).run();
         all_complete(strategy, &outcome);
         println!("{strategy}: {:.4?}", outcome.wan_copies);
+        let imported = &outcome.wan_copies[1..];
+        assert!(strategy != "mob-hpdc07" || imported.iter().all(|copies| ONCE.contains(copies)), "{imported:?}");
     }
+}
+
+#[test]
+fn two_clusters_of_three_swap_what_crosses_their_border_once() {
+    let topology = preset::full_mesh(2, &Cluster::new("", 3), 4_000_000, 10_000_000);
+    let outcome = experiment("mob-hpdc07", topology, 8 * MB, 1).run();
+    all_complete("mob-hpdc07", &outcome);
+    assert!(outcome.wan_copies[0] == 0.0 && ONCE.contains(&outcome.wan_copies[1]), "{:?}", outcome.wan_copies);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use crate::content::have::Run;
 use crate::fetch::open::OpenPiece;
-use crate::fetch::picker::pick;
+use crate::fetch::picker::{known_mask, pick, pick_any};
 use crate::fetch::swarm::Swarm;
 use crate::strategy::message::StrategyMessage;
 use crate::strategy::{Strategy, StrategyEvent, StrategyKind};
@@ -392,13 +392,13 @@ impl BitTorrent {
         let mut random = swarm.random.clone();
         let have = &swarm.peer(link)?.have;
         let askable = swarm.askable();
-        let wanted = |i: usize| have.word(i) & swarm.missing_word(i) & below(askable, i);
+        let wanted = |i: usize| have.word(i) & swarm.missing_word(i) & known_mask(askable, i);
         let neighbours = || self.neighbours.keys().filter_map(|&link| swarm.peer(link));
-        let score = |piece: PieceIndex| match self.order {
-            PieceOrder::Random => 0,
-            PieceOrder::RarestFirst => neighbours().filter(|peer| peer.have.contains(piece)).count() as u64,
+        let copies = |piece: PieceIndex| neighbours().filter(|peer| peer.have.contains(piece)).count() as u64;
+        let piece = match self.order {
+            PieceOrder::Random => pick_any(&mut random, have.word_count(), wanted),
+            PieceOrder::RarestFirst => pick(&mut random, have.word_count(), wanted, copies),
         };
-        let piece = pick(&mut random, have.word_count(), wanted, score);
         swarm.random = random;
         piece
     }
@@ -412,14 +412,6 @@ fn begun(swarm: &Swarm, link: LinkId) -> Option<(bool, PieceIndex)> {
     };
     let by_others = |open: &OpenPiece| !open.parts.is_empty() && open.parts.iter().all(|part| part.peer != link);
     swarm.open().filter(wanted).map(|(piece, open)| (by_others(open), piece)).min()
-}
-
-/// Those of the 64 pieces from `index * 64` on that are among the first `pieces`, as bits.
-fn below(pieces: u32, index: usize) -> u64 {
-    match u64::from(pieces).saturating_sub(index as u64 * 64) {
-        rest @ 0..64 => (1 << rest) - 1,
-        _ => u64::MAX,
-    }
 }
 
 /// Takes back everything that was asked of a peer.

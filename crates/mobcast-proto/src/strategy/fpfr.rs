@@ -1,4 +1,4 @@
-//! `fpfr`: fast parallel file replication (Izmailov, Ganguly and Tu, GFD 2004; HPDC 2007, section 2.3): spanning trees are found by
+//! `fpfr`: fast parallel file replication (Izmailov, Ganguly and Tu, GGF-10, 2004; HPDC 2007, section 2.3): spanning trees are found by
 //! depth-first search, one after the other, until the links between clusters have nothing left; pieces go down all of them in turn.
 
 use mobcast_topology::packing;

@@ -1,7 +1,7 @@
 //! `mob-hpdc07`: MOB as it was published (den Burger and Kielmann, HPDC 2007, section 3.1). Each node takes five random peers in
 //! its cluster, and up to five in other clusters among the nodes whose rank there is its own, modulo the size. It imports
 //! its share, a contiguous part of the object, from the latter, and fetches all else from the former. Nothing of the share
-//! ever moves to somebody else.
+//! moves to somebody else while the plan stays and nobody is in need of help.
 //!
 //! `docs/strategies/mob-hpdc07.md` tells what is the paper's and what is ours.
 
@@ -145,6 +145,12 @@ mod tests {
             let mut bench = bench(position, 8);
             assert_eq!(bench.last_desire(), vec![run(share.start, share.len() as u32)], "position {position}");
         }
+        // Seven pieces in a cluster of five: the larger shares are spread over the ranks.
+        for (rank, share) in [0..1, 1..2, 2..4, 4..5, 5..7].into_iter().enumerate() {
+            let mut bench = bench(2, 7);
+            bench.place(2, rank as u32, 5);
+            assert_eq!(bench.last_desire(), vec![run(share.start, share.len() as u32)], "rank {rank}");
+        }
     }
 
     #[test]
@@ -221,6 +227,20 @@ mod tests {
         let mut asked = bench.requests();
         asked.sort_unstable();
         assert_eq!(asked, [(Bench::<MobHpdc07>::LOCAL, 0), (Bench::<MobHpdc07>::LOCAL, 1)]);
+    }
+
+    /// MOB has no end game: what somebody was asked for is not asked of others who have it.
+    #[test]
+    fn nobody_is_asked_for_what_another_one_was_asked_for() {
+        // The share is 4..6 of six.
+        let mut bench = bench(4, 6);
+        bench.have(Bench::<MobHpdc07>::LOCAL, run(0, 4));
+        bench.have(Bench::<MobHpdc07>::GLOBAL, run(0, 6));
+        assert_eq!(bench.requests().len(), 6);
+        bench.have(Bench::<MobHpdc07>::OTHER_LOCAL, run(0, 6));
+        bench.have(Bench::<MobHpdc07>::OTHER_GLOBAL, run(0, 6));
+        bench.pass(Duration::from_secs(1));
+        assert_eq!(bench.requests(), []);
     }
 
     #[test]

@@ -180,9 +180,10 @@ fn parents(
         .map(|range| {
             let root = range.start == 0;
             let rest: Vec<usize> = range.clone().skip(usize::from(root)).collect();
-            let from = turn % rest.len().max(1);
-            let turned = rest[from.min(rest.len())..].iter().chain(&rest[..from.min(rest.len())]).copied();
-            (root.then_some(0)).into_iter().chain(turned).collect()
+            let mut turned = rest;
+            let from = turn % turned.len().max(1);
+            turned.rotate_left(from);
+            root.then_some(0).into_iter().chain(turned).collect()
         })
         .collect();
     let mut parents = vec![None; order.len()];
@@ -368,6 +369,71 @@ pub(super) mod tests {
         let edges = [(ClusterIndex(0), ClusterIndex(1)), (ClusterIndex(0), ClusterIndex(2))];
         assert_eq!(parents(&order, &edges, 0, false), [None, Some(0), Some(0), Some(2)]);
         assert_eq!(parents(&order, &edges, 1, false), [None, Some(0), Some(3), Some(0)]);
+    }
+
+    /// Balanced Multicasting's own example (MOB paper, figure 2): A sends to B and C, over links of 5, 5 and 4.
+    fn figure_2(card: u64) -> Topology {
+        let mut topology = Topology::new();
+        topology.payload_factor = PayloadFactor::ONE;
+        let [a, b, c] = ["A", "B", "C"].map(|name| topology.add_cluster(Cluster::new(name, 1).with_nic(card)).unwrap());
+        for (from, to, rate) in [(a, b, 5), (a, c, 5), (b, c, 4)] {
+            topology.link_both(from, to, WanLink::new(rate, 0)).unwrap();
+        }
+        topology
+    }
+
+    fn weights(plan: &Plan) -> Vec<u64> {
+        plan.trees.iter().map(|tree| tree.weight).collect()
+    }
+
+    #[test]
+    fn the_papers_example_is_planned_as_in_the_paper() {
+        let sizes = [1, 1, 1];
+        let balanced = plan_by("balanced", &figure_2(10), &sizes);
+        assert_eq!(weights(&balanced), [4, 1, 4], "9 of the 10 that A can send");
+        let rates: Vec<Option<u64>> = balanced.trees.iter().map(|tree| tree.rate_bytes_per_s).collect();
+        assert_eq!(rates, [Some(4), Some(1), Some(4)]);
+        assert_eq!(weights(&plan_by("fpfr", &figure_2(6), &sizes)), [4, 1, 4], "A can send 6, which it does not mind");
+        // FPFR's trees, lowered until the card carries them, would be 2, 1 and 2.
+        assert_eq!(weights(&plan_by("balanced", &figure_2(6), &sizes)).iter().sum::<u64>(), 6);
+    }
+
+    #[test]
+    fn each_strategy_has_its_own_packing() {
+        let kinds: [(&str, Packing); 3] =
+            [("fpfr", packing::fpfr), ("balanced", packing::balanced), ("optimal-trees", packing::arborescences)];
+        let mut random = crate::random::Random::new(1);
+        let mut seen: std::collections::BTreeSet<(usize, usize)> = std::collections::BTreeSet::new();
+        for _ in 0..20 {
+            let mut topology = Topology::new();
+            topology.payload_factor = PayloadFactor::ONE;
+            let clusters = ["A", "B", "C", "D"].map(|name| {
+                let card = 5 + random.below(20) as u64;
+                topology.add_cluster(Cluster::new(name, 1).with_nic(card)).unwrap()
+            });
+            for (from, to) in clusters.into_iter().flat_map(|from| clusters.map(|to| (from, to))) {
+                if from != to {
+                    topology.link(from, to, WanLink::new(1 + random.below(20) as u64, 0)).unwrap();
+                }
+            }
+            let packed = kinds.map(|(_, pack)| pack(&topology, ClusterIndex(0)));
+            let rates = packed.map(|trees| trees.iter().map(|tree| tree.rate_bytes_per_s).collect::<Vec<u64>>());
+            for ((name, _), rates) in kinds.iter().zip(&rates) {
+                assert_eq!(&weights(&plan_by(name, &topology, &[1; 4])), rates, "{name}");
+            }
+            let pairs = [(0, 1), (0, 2), (1, 2)];
+            seen.extend(pairs.into_iter().filter(|&(a, b)| rates[a] != rates[b]));
+        }
+        assert_eq!(seen.len(), 3, "these networks tell the packings apart");
+    }
+
+    #[test]
+    fn senders_keep_to_the_payload_of_a_rate() {
+        let mut topology = m2();
+        topology.payload_factor = PayloadFactor::ETHERNET_TCP;
+        for tree in plan_by("optimal-trees", &topology, &[4; 4]).trees {
+            assert_eq!(tree.rate_bytes_per_s, Some(tree.weight * 1_448 / 1_500));
+        }
     }
 
     #[test]

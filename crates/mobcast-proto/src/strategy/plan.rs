@@ -176,7 +176,6 @@ impl Plan {
             let (from, to) = if is_dialable(order.node(to)) { (from, to) } else { (to, from) };
             placed[from].dials.insert(order.node(to));
         };
-        let ranges = order.ranges();
         let cluster_of = |position: usize| ranges.partition_point(|range| range.end <= position);
         for (number, tree) in self.trees.iter().enumerate() {
             for (placed, depth) in placed.iter_mut().zip(tree.depths()) {

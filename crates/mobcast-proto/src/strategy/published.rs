@@ -5,10 +5,10 @@
 //!
 //! Links that the plan does not name, those of the control tree, carry nothing by these rules.
 //!
-//! Three things are ours, because our groups change and theirs did not. A share follows the plan. What a node that has just
-//! been given its share a moment ago may ask of other clusters waits for the rest of the group (the paper starts when all
-//! connections are there). And whoever gets nothing for a while asks all its neighbours for help. A fourth: nobody imports what
-//! the root of its own cluster has.
+//! Some things are ours, most of them because our groups change and theirs did not (the strategies' pages list all). A share follows the
+//! plan. What a node that was given its share a moment ago may ask of other clusters waits for the rest of the group (the paper starts when
+//! all connections are there). Whoever gets nothing for a while asks all its neighbours for help. Nobody imports what the root of its own
+//! cluster has, or what a local peer has already.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -28,7 +28,8 @@ pub(super) mod links;
 pub(super) const PENDING_MAX: usize = 5;
 /// Bytes of a piece.
 pub(super) const PIECE_BYTES: u32 = 32 << 10;
-/// A share that has not changed for so long is taken for the one that stays: members are admitted in rounds of 20 ms.
+/// A share that has not changed for so long is taken for the one that stays: members are admitted in rounds of
+/// 2 to 20 ms.
 const SETTLED_AFTER: Duration = Duration::from_millis(100);
 /// So long after the start nobody waits for others to join.
 const SETTLED_BY: Duration = Duration::from_secs(2);
@@ -86,6 +87,8 @@ impl Place {
 pub(super) struct Exchange {
     /// Pieces that this node is to import and does not have.
     work: HaveSet,
+    /// Pieces that are its to import, whether it has them or not: its share, with what it took from others and without what it gave away.
+    own: HaveSet,
     place: Option<Place>,
     /// Links to peers that the plan names.
     linked: BTreeSet<LinkId>,
@@ -192,8 +195,9 @@ impl Exchange {
         // The group has taken notice of whatever was wrong.
         self.in_need = false;
         self.arrived_at = swarm.now();
-        self.work = HaveSet::new();
+        (self.work, self.own) = Default::default();
         for piece in self.place.map(|place| place.pieces(swarm)).unwrap_or_default() {
+            self.own.insert(piece);
             if !swarm.have().contains(piece) && !self.is_at_hand(swarm, piece) {
                 self.work.insert(piece);
             }
@@ -222,9 +226,12 @@ impl Exchange {
         if let Some(place) = self.place.filter(|_| swarm.is_stream()) {
             let own: Vec<PieceIndex> = run.pieces().filter(|&piece| place.owns(swarm, piece)).collect();
             let pieces: Vec<Run> = own.iter().map(|&first| Run { first, count: 1 }).collect();
-            own.into_iter().filter(|&piece| !swarm.have().contains(piece)).for_each(|piece| {
-                self.work.insert(piece);
-            });
+            for piece in own {
+                self.own.insert(piece);
+                if !swarm.have().contains(piece) {
+                    self.work.insert(piece);
+                }
+            }
             self.tell_added(swarm, pieces);
         }
         self.fill_all(swarm);
@@ -321,14 +328,16 @@ impl Exchange {
         let exists = |piece: &PieceIndex| piece.0 < swarm.total().unwrap_or(swarm.known());
         let lacking: Vec<PieceIndex> =
             pieces.filter(exists).filter(|&piece| swarm.is_missing(piece) && !self.is_at_hand(swarm, piece)).collect();
-        lacking.iter().for_each(|&piece| {
+        for &piece in &lacking {
+            self.own.insert(piece);
             self.work.insert(piece);
-        });
+        }
         !lacking.is_empty()
     }
 
     /// Somebody else imports a piece.
     pub(super) fn remove_work(&mut self, piece: PieceIndex) {
+        self.own.remove(piece);
         self.work.remove(piece);
     }
 
@@ -356,8 +365,7 @@ impl Exchange {
 
     /// A piece that was thought to be here or at a local peer is not.
     fn take_back(&mut self, swarm: &Swarm, piece: PieceIndex) {
-        let own = self.place.is_some_and(|place| place.owns(swarm, piece));
-        if own && swarm.is_missing(piece) && !self.is_at_hand(swarm, piece) {
+        if self.own.contains(piece) && swarm.is_missing(piece) && !self.is_at_hand(swarm, piece) {
             self.work.insert(piece);
         }
     }

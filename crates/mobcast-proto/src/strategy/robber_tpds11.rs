@@ -293,6 +293,13 @@ mod tests {
     }
 
     #[test]
+    fn other_groups_have_other_links() {
+        let order = order(&[20, 20]);
+        let drawn = |seed: u64| plan(&PlanInput { order: &order, network: None, seed }).expect("it needs no network");
+        assert_ne!(drawn(1).peers, drawn(2).peers);
+    }
+
+    #[test]
     fn links_are_drawn_until_all_hang_together_but_ten_times_at_most() {
         let order = order(&[2]);
         let input = PlanInput { order: &order, network: None, seed: 1 };
@@ -323,7 +330,10 @@ mod tests {
         let of_own =
             |(position, peers): (usize, &Vec<usize>)| peers.iter().filter(|&&to| to / 20 == position / 20).count();
         let ends: usize = plan.peers.iter().enumerate().map(of_own).sum();
-        assert!((8 * 2 * 50..8 * 2 * 75).contains(&ends), "{ends} ends of links within clusters");
+        assert!(
+            (8 * 2 * 55..8 * 2 * 68).contains(&ends),
+            "{ends} ends of links within clusters, where six for each were 8 * 2 * 74"
+        );
         let (mut reached, mut next) = (std::collections::BTreeSet::from([0]), vec![0]);
         while let Some(position) = next.pop() {
             next.extend(plan.peers[position].iter().copied().filter(|&to| reached.insert(to)));
@@ -381,6 +391,32 @@ mod tests {
         assert_eq!(steals(&mut bench), [OTHER_LOCAL], "and again when that is asked for");
         bench.say(OTHER_LOCAL, StrategyMessage::Grant { pieces: Vec::new() });
         assert_eq!(steals(&mut bench), [0; 0], "nobody is known to have any");
+    }
+
+    fn rejected(bench: &mut Bench<RobberTpds11>, link: u32, piece: u32) {
+        bench.swarm.add_rejected(LinkId(link), PieceIndex(piece));
+        bench.event(StrategyEvent::RequestRejected { peer: LinkId(link), piece: PieceIndex(piece) });
+    }
+
+    /// A local peer says that it has a piece, and does not serve it: who is to import it is who has it as its work now.
+    #[test]
+    fn what_was_stolen_is_the_thief_s_to_import_also_after_a_false_have() {
+        let mut thief = without_gold();
+        thief.say(OTHER_LOCAL, StrategyMessage::Work { left: 4 });
+        thief.say(OTHER_LOCAL, StrategyMessage::Grant { pieces: vec![run(0, 2)] });
+        thief.have(LOCAL, run(0, 1));
+        assert_eq!(thief.requests(), [(LOCAL, 0)]);
+        rejected(&mut thief, LOCAL, 0);
+        thief.have(GLOBAL, run(0, 1));
+        assert_eq!(thief.requests(), [(GLOBAL, 0)]);
+        // The share is 20..30 of thirty, of which five are given away.
+        let mut victim = bench(4, 30);
+        victim.say(LOCAL, STEAL);
+        victim.have(OTHER_LOCAL, run(20, 1));
+        assert_eq!(victim.requests(), [(OTHER_LOCAL, 20)]);
+        rejected(&mut victim, OTHER_LOCAL, 20);
+        victim.have(GLOBAL, run(20, 1));
+        assert_eq!(victim.requests(), [], "the thief imports it");
     }
 
     /// A global peer had the booty already: it is asked for all of it before anybody is told that there is gold to be stolen.
@@ -506,12 +542,27 @@ mod tests {
         for seed in 0..100 {
             let mut bench = bench(4, 9);
             bench.swarm.random = crate::random::Random::new(seed);
-            [LOCAL, OTHER_LOCAL].into_iter().for_each(|link| bench.say(link, StrategyMessage::Work { left: 4 }));
+            // How much is left does not matter.
+            bench.say(LOCAL, StrategyMessage::Work { left: 2 });
+            bench.say(OTHER_LOCAL, StrategyMessage::Work { left: 40 });
             // With that the whole share is asked for, and there is no gold.
             bench.have(GLOBAL, run(6, 3));
             times[usize::from(steals(&mut bench) == [OTHER_LOCAL])] += 1;
         }
         assert!(times.iter().all(|times| (30..70).contains(times)), "{times:?} where 50 each are expected");
+    }
+
+    /// Robber has no end game either: what somebody was asked for is not asked of others who have it.
+    #[test]
+    fn nobody_is_asked_for_what_another_one_was_asked_for() {
+        let mut bench = bench(4, 6);
+        bench.have(LOCAL, run(0, 4));
+        bench.have(GLOBAL, run(0, 6));
+        assert_eq!(bench.requests().len(), 6);
+        bench.have(OTHER_LOCAL, run(0, 6));
+        bench.have(OTHER_GLOBAL, run(0, 6));
+        bench.pass(Duration::from_secs(1));
+        assert_eq!(bench.requests(), []);
     }
 
     #[test]

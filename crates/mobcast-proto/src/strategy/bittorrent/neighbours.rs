@@ -167,6 +167,21 @@ mod tests {
     }
 
     #[test]
+    fn each_strategy_has_its_own_lists_and_each_group_others() {
+        let order = order(&[40, 60]);
+        let peers =
+            |planner: Planner, seed: u64| planner(&PlanInput { order: &order, network: None, seed }).unwrap().peers;
+        let named = |name: &str| crate::strategy::find(name).and_then(|kind| kind.planner).unwrap();
+        for (name, planner) in
+            [("bittorrent", random as Planner), ("bittorrent-rarest", random), ("bittorrent-biased", biased)]
+        {
+            assert_eq!(peers(named(name), 1), peers(planner, 1), "{name}");
+            assert_ne!(peers(planner, 1), peers(planner, 2), "{name}");
+        }
+        assert_ne!(peers(random, 1), peers(biased, 1));
+    }
+
+    #[test]
     fn a_small_group_knows_each_other() {
         for size in [1, 2, 36] {
             let known = known(random, &[size]);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::group::place::PlanPlace;
 use crate::io::Output;
+use crate::strategy::find;
 use crate::strategy::plan::Split;
 use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, ByteRange, ClusterId, NodeId};
@@ -16,11 +17,11 @@ const STRANGER: LinkId = LinkId(9);
 /// the same numbers, and is linked to node 9 as well.
 struct Bench {
     swarm: Swarm,
-    strategy: BitTorrent,
+    strategy: Box<dyn Strategy>,
 }
 
 impl Bench {
-    fn new(order: PieceOrder, pieces: u32) -> Bench {
+    fn new(name: &str, pieces: u32) -> Bench {
         let mut swarm = Swarm::new(BroadcastId::default(), PIECE, 0, None, 7);
         swarm.standing.node = NodeId(5);
         swarm.standing.root_cluster = Some(ClusterId(0));
@@ -35,7 +36,7 @@ impl Bench {
             trees: Vec::new(),
             peers: (1..5).map(NodeId).collect(),
         });
-        let mut bench = Bench { swarm, strategy: BitTorrent::new(order) };
+        let mut bench = Bench { swarm, strategy: (find(name).expect("it is registered").make)() };
         bench.handle(StrategyEvent::Started);
         bench.swarm.set_paused(false);
         bench.handle(StrategyEvent::Resumed);
@@ -50,7 +51,7 @@ impl Bench {
 
     /// A node that has everything.
     fn seed(pieces: u32) -> Bench {
-        let mut bench = Bench::new(PieceOrder::Random, pieces);
+        let mut bench = Bench::new(KIND.name, pieces);
         bench.swarm.standing.node = bench.swarm.id.root;
         for piece in (0..pieces).map(PieceIndex) {
             bench.swarm.add_own(piece);
@@ -149,7 +150,7 @@ impl Bench {
 
 #[test]
 fn nothing_is_asked_of_those_who_choke() {
-    let mut bench = Bench::new(PieceOrder::Random, 20);
+    let mut bench = Bench::new(KIND.name, 20);
     bench.has(1, 0, 20);
     assert_eq!(bench.requests(), []);
     bench.says(1, StrategyMessage::Unchoke);
@@ -159,7 +160,7 @@ fn nothing_is_asked_of_those_who_choke() {
 
 #[test]
 fn five_requests_of_16_kib_are_outstanding_at_each_peer() {
-    let mut bench = Bench::new(PieceOrder::Random, 20);
+    let mut bench = Bench::new(KIND.name, 20);
     for link in [1, 2] {
         bench.has(link, 0, 20);
         bench.says(link, StrategyMessage::Unchoke);
@@ -174,7 +175,7 @@ fn five_requests_of_16_kib_are_outstanding_at_each_peer() {
 
 #[test]
 fn a_peer_finishes_the_piece_that_it_has_begun_and_then_what_others_have_left() {
-    let mut bench = Bench::new(PieceOrder::Random, 3);
+    let mut bench = Bench::new(KIND.name, 3);
     (1..4).for_each(|link| bench.has(link, 0, 3));
     bench.says(1, StrategyMessage::Unchoke);
     let mine = bench.requests();
@@ -197,7 +198,7 @@ fn a_peer_finishes_the_piece_that_it_has_begun_and_then_what_others_have_left() 
 
 #[test]
 fn what_was_asked_of_a_peer_that_chokes_is_asked_of_another_one() {
-    let mut bench = Bench::new(PieceOrder::Random, 1);
+    let mut bench = Bench::new(KIND.name, 1);
     bench.has(1, 0, 1);
     bench.has(2, 0, 1);
     bench.says(1, StrategyMessage::Unchoke);
@@ -216,7 +217,7 @@ fn what_was_asked_of_a_peer_that_chokes_is_asked_of_another_one() {
 
 #[test]
 fn only_neighbours_are_told_asked_and_served() {
-    let mut bench = Bench::new(PieceOrder::Random, 20);
+    let mut bench = Bench::new(KIND.name, 20);
     bench.has(STRANGER.0, 0, 20);
     bench.says(STRANGER.0, StrategyMessage::Unchoke);
     assert_eq!(bench.sent(), []);
@@ -232,7 +233,7 @@ fn only_neighbours_are_told_asked_and_served() {
 
 #[test]
 fn neighbours_are_told_whether_they_have_something_of_use() {
-    let mut bench = Bench::new(PieceOrder::Random, 1);
+    let mut bench = Bench::new(KIND.name, 1);
     bench.has(1, 0, 1);
     bench.has(2, 0, 1);
     assert_eq!(bench.said(), [(1, StrategyMessage::Interested), (2, StrategyMessage::Interested)]);
@@ -266,7 +267,7 @@ fn a_new_neighbour_is_told_of_all_pieces() {
 
 #[test]
 fn all_neighbours_are_told_of_each_piece_also_those_who_have_it() {
-    let mut bench = Bench::new(PieceOrder::Random, 2);
+    let mut bench = Bench::new(KIND.name, 2);
     bench.has(1, 0, 2);
     bench.says(1, StrategyMessage::Unchoke);
     let piece = bench.requests()[0].1;
@@ -282,30 +283,50 @@ fn all_neighbours_are_told_of_each_piece_also_those_who_have_it() {
     assert_eq!(told, [1, 2, 3, 4].map(|link| (link, piece)), "but no stranger");
 }
 
-/// How often, of 200 times, the first piece asked for is one of three that only one neighbour has, among 63.
-fn rare_ones_first(order: PieceOrder) -> usize {
-    let rare_one = |seed: u64| {
-        let mut bench = Bench::new(order, 63);
+/// The first piece that is asked for, for so many seeds: peer 1 has all of them, the others have those that `common` says.
+fn first_pieces(name: &str, pieces: u32, common: [(u32, u32); 2], seeds: u64) -> Vec<u32> {
+    let first = |seed: u64| {
+        let mut bench = Bench::new(name, pieces);
         bench.swarm.random = crate::random::Random::new(seed);
-        bench.has(1, 0, 63);
-        bench.has(2, 0, 30);
-        bench.has(3, 33, 30);
+        bench.has(1, 0, pieces);
+        (2..).zip(common).for_each(|(link, (first, count))| bench.has(link, first, count));
         bench.says(1, StrategyMessage::Unchoke);
-        (30..33).contains(&bench.requests()[0].1)
+        bench.requests()[0].1
     };
-    (0..200).filter(|&seed| rare_one(seed)).count()
+    (0..seeds).map(first).collect()
 }
 
+/// Three of 63 pieces have only one neighbour.
 #[test]
 fn pieces_are_chosen_at_random_or_the_rarest_first() {
-    assert_eq!(rare_ones_first(PieceOrder::RarestFirst), 200);
-    let by_chance = rare_ones_first(PieceOrder::Random);
-    assert!((2..25).contains(&by_chance), "{by_chance} where 9.5 are expected");
+    let rare_ones = |kind: &StrategyKind| {
+        let chosen = first_pieces(kind.name, 63, [(0, 30), (33, 30)], 200);
+        chosen.iter().filter(|piece| (30..33).contains(*piece)).count()
+    };
+    assert_eq!(rare_ones(&RAREST), 200);
+    for kind in [KIND, BIASED] {
+        let by_chance = rare_ones(&kind);
+        assert!((2..25).contains(&by_chance), "{}: {by_chance} where 9.5 are expected", kind.name);
+    }
+}
+
+/// A neighbour has a part of a large object, behind a gap.
+#[test]
+fn a_random_piece_is_any_of_those_that_a_peer_has() {
+    let mut times = [0; 4];
+    for seed in 0..400 {
+        let mut bench = Bench::new(KIND.name, 1_200);
+        bench.swarm.random = crate::random::Random::new(seed);
+        bench.has(1, 400, 400);
+        bench.says(1, StrategyMessage::Unchoke);
+        times[(bench.requests()[0].1 as usize - 400) / 100] += 1;
+    }
+    assert!(times.iter().all(|times| (60..150).contains(times)), "{times:?} where 100 each are expected");
 }
 
 #[test]
 fn a_piece_that_was_wrong_comes_from_one_peer_as_a_whole() {
-    let mut bench = Bench::new(PieceOrder::Random, 1);
+    let mut bench = Bench::new(KIND.name, 1);
     bench.has(1, 0, 1);
     bench.has(2, 0, 1);
     bench.says(1, StrategyMessage::Unchoke);
@@ -329,7 +350,7 @@ fn a_piece_that_was_wrong_comes_from_one_peer_as_a_whole() {
 
 #[test]
 fn those_who_send_most_are_served() {
-    let mut bench = Bench::new(PieceOrder::Random, 40);
+    let mut bench = Bench::new(KIND.name, 40);
     (5..8).for_each(|link| bench.join(link));
     (1..8).for_each(|link| bench.says(link, StrategyMessage::Interested));
     let first = bench.unchoked(&[]);
@@ -369,6 +390,25 @@ fn who_has_everything_serves_those_to_whom_it_sends_most() {
     let served = bench.unchoked(&first);
     assert_eq!(served.len(), 5);
     assert!([4, 5, 6, 7].iter().all(|link| served.contains(link)), "{served:?}");
+}
+
+/// Peers 4 to 7 were sent most, long ago.
+#[test]
+fn what_was_sent_before_the_last_two_rounds_does_not_count() {
+    let mut bench = Bench::seed(40);
+    (5..8).for_each(|link| bench.join(link));
+    (1..8).for_each(|link| bench.says(link, StrategyMessage::Interested));
+    let first = bench.unchoked(&[]);
+    (4..8).for_each(|link| bench.swarm.count_sent(LinkId(link), link * 1_000));
+    bench.pass(10);
+    let then = bench.unchoked(&first);
+    assert!([4, 5, 6, 7].iter().all(|link| then.contains(link)), "{then:?}");
+    bench.pass(10);
+    let then = bench.unchoked(&then);
+    (1..4).for_each(|link| bench.swarm.count_sent(LinkId(link), 100));
+    bench.pass(10);
+    let served = bench.unchoked(&then);
+    assert!([1, 2, 3].iter().all(|link| served.contains(link)), "{served:?}");
 }
 
 /// Peers 1 to 4 are served for their rates, and 5 because it came next. After thirty seconds another one is drawn, of 6 to 8.
@@ -421,7 +461,7 @@ fn asks_for_help(said: &[(u32, StrategyMessage)]) -> Vec<u32> {
 
 #[test]
 fn who_has_had_nothing_for_long_asks_everybody_until_it_is_served() {
-    let mut bench = Bench::new(PieceOrder::Random, 4);
+    let mut bench = Bench::new(KIND.name, 4);
     bench.has(1, 0, 2);
     bench.pass(14);
     assert_eq!(bench.requests(), []);
@@ -439,7 +479,7 @@ fn who_has_had_nothing_for_long_asks_everybody_until_it_is_served() {
 
 #[test]
 fn help_is_asked_of_all_once_and_only_by_who_lacks_something() {
-    let mut bench = Bench::new(PieceOrder::Random, 4);
+    let mut bench = Bench::new(KIND.name, 4);
     bench.pass(16);
     assert_eq!(asks_for_help(&bench.said()), [1, 2, 3, 4, 9]);
     bench.pass(30);
@@ -453,12 +493,12 @@ fn help_is_asked_of_all_once_and_only_by_who_lacks_something() {
 
 #[test]
 fn without_a_root_help_is_asked_before_the_broadcast_is_given_up() {
-    let mut bench = Bench::new(PieceOrder::Random, 4);
+    let mut bench = Bench::new(KIND.name, 4);
     bench.swarm.standing.root_cluster = None;
     bench.has(1, 0, 2);
     bench.pass(5);
     assert_eq!(asks_for_help(&bench.said()), [0; 0], "what a peer has told of may still come");
-    let mut bench = Bench::new(PieceOrder::Random, 4);
+    let mut bench = Bench::new(KIND.name, 4);
     bench.swarm.standing.root_cluster = None;
     bench.pass(5);
     assert_eq!(asks_for_help(&bench.said()), [1, 2, 3, 4, 9]);
@@ -479,7 +519,7 @@ fn who_asks_for_help_is_told_of_what_there_is_and_what_comes() {
 
 #[test]
 fn what_a_silent_peer_was_asked_for_is_asked_of_others() {
-    let mut bench = Bench::new(PieceOrder::Random, 1);
+    let mut bench = Bench::new(KIND.name, 1);
     bench.has(1, 0, 1);
     bench.has(2, 0, 1);
     bench.says(1, StrategyMessage::Unchoke);
@@ -495,7 +535,7 @@ fn what_a_silent_peer_was_asked_for_is_asked_of_others() {
 /// Fault seed 2313415: a neighbour that served it for a moment put off for a quarter of a minute what it asked of all others.
 #[test]
 fn who_was_in_need_and_is_served_for_a_moment_asks_everybody_again_soon() {
-    let mut bench = Bench::new(PieceOrder::Random, 4);
+    let mut bench = Bench::new(KIND.name, 4);
     bench.has(9, 0, 4);
     bench.pass(16);
     assert!(bench.requests().iter().all(|(link, ..)| *link == 9));

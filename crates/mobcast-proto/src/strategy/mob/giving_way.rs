@@ -79,7 +79,7 @@ mod tests {
             swarm.add_payload(link, piece, ByteRange::whole(PIECE));
         }
         (0..here).for_each(|piece| swarm.add_stored(PieceIndex(piece)));
-        mob.give_way(&swarm);
+        mob.tick(&mut swarm);
         mob.resting.rests(THIN, swarm.now())
     }
 
@@ -103,10 +103,10 @@ mod tests {
 
     #[test]
     fn who_is_no_longer_ahead_takes_its_part_again() {
-        let (mut mob, swarm) = (Mob::default(), swarm());
+        let (mut mob, mut swarm) = (Mob::default(), swarm());
         mob.resting.give_way(BTreeSet::from([THIN]));
         assert!(mob.resting.rests(THIN, swarm.now()));
-        mob.give_way(&swarm);
+        mob.tick(&mut swarm);
         assert!(!mob.resting.rests(THIN, swarm.now()));
     }
 }

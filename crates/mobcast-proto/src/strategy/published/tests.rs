@@ -238,3 +238,10 @@ impl<S: Strategy + Default> Bench<S> {
         self.messages().into_iter().filter_map(help).collect()
     }
 }
+
+#[test]
+fn the_last_of_many_shares_ends_with_the_last_piece() {
+    let last = Place { rank: 9_999, size: 10_000, imports: true };
+    let share = last.share(crate::limits::PIECES_MAX);
+    assert_eq!((share.len(), share.end), (53, crate::limits::PIECES_MAX));
+}
