@@ -4,6 +4,7 @@
 mod faults;
 mod ledger;
 mod memory;
+mod progress;
 mod striping;
 mod table;
 
@@ -18,10 +19,12 @@ use mobcast_proto::Duration;
 use mobcast_sim::network::Model;
 use mobcast_sim::run::ns_trace::NsTrace;
 use mobcast_sim::run::{self, Simulated};
+use mobcast_sim::world::World;
 use mobcast_topology::files::{Experiment, Planned, Program};
 use mobcast_topology::record::{RunOutcome, RunRecord};
 
 use ledger::Ledger;
+use progress::Progress;
 
 /// A run failed.
 const FAILED: u8 = 1;
@@ -165,8 +168,10 @@ fn run(args: &RunArgs) -> Result<bool, String> {
     let (ours, rivals): (Vec<Planned>, Vec<Planned>) =
         experiment.runs(args.quick).into_iter().partition(|planned| matches!(planned.program, Program::Mobcast { .. }));
     for planned in &ours {
-        run::check(planned).map_err(|error| format!("{}: strategies: {error}", args.experiment.display()))?;
+        run::check(planned)
+            .map_err(|error| experiment.misnamed(&planned.case.strategy, error.to_string()).to_string())?;
     }
+    say_without_effect(&experiment, model);
     let mut ledger = Ledger::open(args.output.as_deref()).map_err(text)?;
     if !args.force {
         let mut ahead = Vec::new();
@@ -189,7 +194,10 @@ fn run(args: &RunArgs) -> Result<bool, String> {
         }
         eprintln!("{number} {}: at best {:.1} s", name(planned), planned.ideal_seconds);
         let simulated = match &args.trace {
-            None => run::simulate(planned, model).map_err(text)?,
+            None => {
+                let mut progress = Progress::begin();
+                run::simulate_watched(planned, model, |world| progress.look(world)).map_err(text)?
+            }
             Some(dir) => traced(planned, args, model, &dir.join(format!("{}", i + 1)))?,
         };
         say_result(&simulated);
@@ -210,9 +218,22 @@ fn traced(planned: &Planned, args: &RunArgs, model: Model, place: &Path) -> Resu
     };
     let every = Duration::from_millis(args.trace_every);
     let mut trace = NsTrace::new(&planned.scenario.topology, every, file("connections")?, file("queues")?);
-    let simulated = run::simulate_traced(planned, model, Some(&mut trace)).map_err(text)?;
+    let mut progress = Progress::begin();
+    let watch = |world: &World| {
+        trace.look(&world.network);
+        progress.look(world);
+    };
+    let simulated = run::simulate_watched(planned, model, watch).map_err(text)?;
     trace.finish().map_err(|error| format!("{}: {error}: the trace is not whole", place.display()))?;
     Ok(simulated)
+}
+
+/// Whoever asks for loss expects to see what it does.
+fn say_without_effect(experiment: &Experiment, model: Model) {
+    let lossy = experiment.topology.wan_links().any(|(_, _, link)| link.loss_per_million > 0);
+    if lossy && model == Model::Fluid {
+        eprintln!("loss_percent: nothing is lost in the fluid model: --model packet takes account of it");
+    }
 }
 
 fn say_skipped(rivals: &[Planned]) {

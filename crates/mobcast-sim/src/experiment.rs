@@ -17,8 +17,11 @@ use mobcast_topology::{ClusterIndex, Scenario};
 use crate::network::{Network, NodeIndex, NodeTraffic, Settings as NetworkSettings, Stop, Traffic, WanPackets};
 use crate::world::{Due, Settings, World};
 
-/// Virtual time without a stored piece after which a run that is not over counts as stuck.
+/// Virtual time without a stored piece after which a run that is not over counts as stuck, at least: where links are slow, see
+/// [`Experiment::patience`].
 const STUCK_AFTER: Duration = Duration::from_secs(60);
+/// Pieces that each node of a cluster may be fetching over a slow link meanwhile.
+const PIECES_AT_A_TIME: u64 = 5;
 /// Piece size of objects that travel in one frame, as in the library.
 const WHOLE_PIECE_SIZE: u32 = 64 << 10;
 /// Virtual time for which a group that gathers is left alone once all are members: links are made, plans carried out.
@@ -149,6 +152,28 @@ impl Experiment {
         run.outcome()
     }
 
+    /// Virtual time without a stored piece after which a run counts as stuck: what all nodes of the largest cluster fetch at a time over the
+    /// slowest link that is not cut, twice, but 60 s at least.
+    fn patience(&self, piece_size: u32) -> Duration {
+        let topology = &self.scenario.topology;
+        let links = topology.wan_links().filter_map(|(_, _, link)| link.rate_bytes_per_s);
+        let changes = self.scenario.changes.iter().filter_map(|change| change.rate_bytes_per_s);
+        let slowest = links.chain(changes).filter(|&rate| rate > 0).min();
+        let largest = topology.clusters().iter().map(|cluster| cluster.nodes).max().unwrap_or(0);
+        let bytes = 2 * PIECES_AT_A_TIME * u64::from(largest) * u64::from(piece_size);
+        let takes = slowest.map_or(0, |rate| u128::from(bytes) * 1_000_000_000 / u128::from(rate));
+        STUCK_AFTER.max(Duration(u64::try_from(takes).unwrap_or(u64::MAX)))
+    }
+
+    /// What is broadcast, with its bytes if they travel in one frame.
+    fn object(&self, strategy: &str, chosen_size: Option<u32>) -> (Descriptor, Option<Vec<u8>>) {
+        let descriptor = self.descriptor(strategy, chosen_size);
+        if self.piece_size.or(chosen_size).is_some() || self.object_bytes > WHOLE_BYTES_MAX {
+            return (descriptor, None);
+        }
+        (Descriptor { piece_size: WHOLE_PIECE_SIZE, ..descriptor }, Some(vec![0; self.object_bytes as usize]))
+    }
+
     fn descriptor(&self, strategy: &str, chosen_size: Option<u32>) -> Descriptor {
         let length = Some(self.object_bytes);
         let kind = ObjectKind::Synthetic { seed: 0 };
@@ -181,6 +206,8 @@ struct Run<'a> {
     /// Completions at the last look: nothing is over before there are more.
     checked_at: u64,
     over: bool,
+    /// For how long nobody may store a piece.
+    patience: Duration,
 }
 
 impl<'a> Run<'a> {
@@ -223,17 +250,26 @@ impl<'a> Run<'a> {
         let choice = is_auto.then(|| world.machines[0].node.choose(object, &costs));
         let strategy = choice.as_ref().map_or(&*experiment.strategy, |choice| choice.strategy);
         let chosen_size = choice.as_ref().and_then(|choice| choice.piece_size);
-        let mut descriptor = experiment.descriptor(strategy, chosen_size);
-        let mut whole = None;
-        if experiment.piece_size.or(chosen_size).is_none() && experiment.object_bytes <= WHOLE_BYTES_MAX {
-            descriptor.piece_size = WHOLE_PIECE_SIZE;
-            whole = Some(vec![0; experiment.object_bytes as usize]);
-        }
+        let (descriptor, whole) = experiment.object(strategy, chosen_size);
+        let patience = experiment.patience(descriptor.piece_size);
         let broadcast = world.broadcast(NodeIndex(0), descriptor, whole);
         let steps_left = steps.iter().filter(|(_, step)| matches!(step, Step::Join(_))).count();
         let stopped = Vec::new();
         let (checked_at, over) = Default::default();
-        Run { experiment, world, began, probed, choice, broadcast, steps, steps_left, stopped, checked_at, over }
+        Run {
+            experiment,
+            world,
+            began,
+            probed,
+            choice,
+            broadcast,
+            steps,
+            steps_left,
+            stopped,
+            checked_at,
+            over,
+            patience,
+        }
     }
 
     /// The time on the run's clock.
@@ -281,7 +317,12 @@ impl<'a> Run<'a> {
     }
 
     fn is_stuck(&self) -> bool {
-        self.world.network.now().since(self.world.last_progress().max(self.began)) > STUCK_AFTER
+        self.silence() > self.patience
+    }
+
+    /// For how long nobody has stored a piece.
+    fn silence(&self) -> Duration {
+        self.world.network.now().since(self.world.last_progress().max(self.began))
     }
 
     /// How far a node is, and what it has in mind for the first piece that it lacks.
@@ -295,7 +336,7 @@ impl<'a> Run<'a> {
     }
 
     fn outcome(mut self) -> Outcome {
-        let end = self.now();
+        let (end, silent) = (self.now(), self.is_stuck());
         let topology = &self.experiment.scenario.topology;
         let network = &mut self.world.network;
         let row = |from| topology.indices().map(|to| network.wan_packets(from, to)).collect();
@@ -322,7 +363,8 @@ impl<'a> Run<'a> {
             let missing = (0..complete.len())
                 .filter(|&i| complete[i].is_none() && world.network.is_running(NodeIndex(i as u32)))
                 .map(|i| format!("node {i}: {}", self.explain(i)));
-            format!("at {:?}: {}", end, missing.take(5).collect::<Vec<_>>().join("; "))
+            let idle = if silent { ", where nobody had stored a piece for too long" } else { "" };
+            format!("at {:?}{idle}: {}", end, missing.take(5).collect::<Vec<_>>().join("; "))
         });
         let row = |from| topology.indices().map(|to| world.network.pair_traffic(from, to)).collect();
         Outcome {

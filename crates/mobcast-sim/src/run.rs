@@ -16,7 +16,6 @@ pub mod memory;
 pub mod ns_trace;
 
 use std::collections::BTreeMap;
-use std::io::Write;
 
 use mobcast_proto::limits::PIECE_SIZE_MAX;
 use mobcast_proto::strategy::choice::AUTO;
@@ -29,8 +28,8 @@ use thiserror::Error;
 use crate::experiment::{Experiment, Outcome};
 use crate::network::{Model, Traffic, WanPackets};
 use crate::packet::tcp::{Control, TcpSettings};
+use crate::world::World;
 use imports::Imports;
-use ns_trace::NsTrace;
 
 /// Nodes check their invariants after so many happenings: a run of minutes stays one of seconds.
 const CHECK_EVERY: u64 = 1_000;
@@ -116,18 +115,14 @@ pub fn check(planned: &Planned) -> Result<(), RunError> {
 /// # Errors
 /// If it is another program, a strategy that is not there, or one that is not told the network that it has to know.
 pub fn simulate(planned: &Planned, model: Model) -> Result<Simulated, RunError> {
-    simulate_traced::<Vec<u8>>(planned, model, None)
+    simulate_watched(planned, model, |_| {})
 }
 
-/// The same, seen by a trace.
+/// The same, and shows the world to `watch` after each step.
 ///
 /// # Errors
 /// As above.
-pub fn simulate_traced<W: Write>(
-    planned: &Planned,
-    model: Model,
-    mut trace: Option<&mut NsTrace<W>>,
-) -> Result<Simulated, RunError> {
+pub fn simulate_watched(planned: &Planned, model: Model, mut watch: impl FnMut(&World)) -> Result<Simulated, RunError> {
     check(planned)?;
     let scenario = match model {
         Model::Fluid => in_payload(&planned.scenario),
@@ -150,7 +145,7 @@ pub fn simulate_traced<W: Write>(
     let mut imports = Imports::new(&planned.scenario.topology, planned.case.object_bytes);
     let outcome = experiment.run_watched(|world, _| {
         imports.look(&world.network);
-        trace.iter_mut().for_each(|trace| trace.look(&world.network));
+        watch(world);
     });
     Ok(Simulated { record: record(planned, model, &outcome, &imports), trace_hash: outcome.trace_hash })
 }

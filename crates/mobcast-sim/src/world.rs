@@ -100,7 +100,7 @@ pub enum Due {
     /// The source has more.
     Source(NodeIndex),
     /// A machine that stood still goes on.
-    Resume(NodeIndex),
+    Resume { node: NodeIndex, life: u32 },
     /// The experiment's own: given to [`crate::experiment`].
     Step(usize),
 }
@@ -531,7 +531,7 @@ impl World {
                 }
             }
             Due::Source(index) => self.read_source(now, index),
-            Due::Resume(index) => self.resume(now, index),
+            Due::Resume { node, life } => self.resume(now, node, life),
             Due::Step(_) => unreachable!("steps are returned to the experiment"),
         }
     }

@@ -44,7 +44,32 @@ fn wrong_usage_and_unknown_strategies_give_2() {
     assert_eq!(sim(&["run", "x.toml", "--seed", "red"]).status.code(), Some(2));
     let output = run(&Scenarios::new(&m2(), &format!("strategies = [\"mop\"]\n{ONE}")), &[]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(errors(&output).contains("there is no strategy \"mop\""), "{}", errors(&output));
+    assert!(
+        errors(&output).contains("experiment.toml:3: strategies: there is no strategy \"mop\""),
+        "{}",
+        errors(&output)
+    );
+    let untold = format!("gauge = false\nstrategies = [\"balanced\"]\n{ONE}");
+    let output = run(&Scenarios::new(&m2(), &untold), &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        errors(&output).contains("experiment.toml:4: strategies: balanced plans for a network"),
+        "{}",
+        errors(&output)
+    );
+}
+
+#[test]
+fn whoever_asks_for_loss_is_told_where_there_is_none() {
+    let lossy = m2().replacen("rate_mb_per_s = 8.0", "rate_mb_per_s = 8.0\nloss_percent = 0.1", 1);
+    let words = |flags: &[&str]| {
+        let output = run(&Scenarios::new(&lossy, ONE), flags);
+        assert!(output.status.success(), "{}", errors(&output));
+        errors(&output)
+    };
+    let said = "loss_percent: nothing is lost in the fluid model";
+    assert!(words(&[]).contains(said));
+    assert!(!words(&["--model", "packet"]).contains(said));
 }
 
 #[test]
@@ -259,7 +284,7 @@ fn a_trace_tells_of_windows_and_queues_and_changes_nothing() {
 #[test]
 fn what_would_not_fit_into_memory_is_said_before_anything_runs() {
     let huge = m2().replace("nodes = 4", "nodes = 20000");
-    let scenarios = Scenarios::new(&huge, "sizes_mb = [4000000.0]\npiece_size = 16384\nrepetitions = 1\n");
+    let scenarios = Scenarios::new(&huge, "sizes_mb = [8000.0]\npiece_size = 16384\nrepetitions = 1\n");
     let output = run(&scenarios, &[]);
     assert_eq!(output.status.code(), Some(2), "{}", errors(&output));
     assert!(errors(&output).contains("GiB of memory"), "{}", errors(&output));

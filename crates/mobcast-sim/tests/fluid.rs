@@ -114,6 +114,9 @@ prop_compose! {
     }
 }
 
+/// How near to the fair rates quick ones come to rest.
+const NEAR: f64 = 1.0 / 64.0;
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
@@ -165,6 +168,18 @@ proptest! {
             let crossing = paths.iter().zip(&rates).filter(|((path, _), _)| path.contains(&resource));
             let load: f64 = crossing.map(|(_, rate)| rate).sum();
             prop_assert!(load <= *capacity as f64 * (1.0 + 1.0 / 128.0) + 1.0, "{load} on {capacity}");
+        }
+        // Max-min fairness (Bertsekas and Gallager, Data Networks, 6.5.2), as near as it is promised: whoever is below its cap has a bottleneck, a resource
+        // that is full and of which nobody has more.
+        let on = |resource: usize| paths.iter().zip(&rates).filter(move |((path, _), _)| path.contains(&resource));
+        let is_bottleneck = |resource: usize, rate: f64| {
+            let (load, most) = on(resource).fold((0.0, 0.0_f64), |(load, most), (_, rate)| (load + rate, most.max(*rate)));
+            load >= capacities[resource] as f64 * (1.0 - NEAR) - 1.0 && rate >= most * (1.0 - NEAR) - 1.0
+        };
+        for (((path, cap), &rate), _) in paths.iter().zip(&rates).zip(&active).filter(|(_, active)| **active) {
+            let is_capped = cap.is_some_and(|cap| rate >= cap as f64 * (1.0 - NEAR));
+            let fair = is_capped || path.iter().any(|&resource| is_bottleneck(resource, rate));
+            prop_assert!(fair, "{rate} on {path:?} of {rates:?} on {capacities:?}");
         }
     }
 }

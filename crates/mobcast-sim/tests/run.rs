@@ -117,6 +117,23 @@ fn a_run_that_takes_too_long_has_failed_with_its_reason() {
     assert!(record.reason.as_ref().is_some_and(|reason| reason.contains("not complete at")), "{:?}", record.reason);
 }
 
+/// Nobody stores anything for three minutes.
+#[test]
+fn a_piece_that_is_long_on_its_way_is_waited_for() {
+    let topology = network(&[("A", 1, ""), ("B", 1, "")], &[("A", "B", 0.1)]);
+    let record = only(&topology, "sizes_mb = [16.777216]\npiece_size = 16777216\nrepetitions = 1\n");
+    assert_eq!(record.outcome, RunOutcome::Complete, "{:?}", record.reason);
+    assert!(record.seconds > 160.0, "{}", record.seconds);
+}
+
+#[test]
+fn files_have_the_limits_that_the_protocol_has() {
+    assert_eq!(mobcast_topology::files::PIECES_MAX, u64::from(mobcast_proto::limits::PIECES_MAX));
+    let largest = mobcast_proto::limits::OBJECT_BYTES_MAX;
+    let planned = planned(&m2(), &format!("sizes_mb = [{}]\nrepetitions = 1\n", largest as f64 / 1e6));
+    assert_eq!(planned[0].case.object_bytes, largest);
+}
+
 #[test]
 fn what_the_simulator_cannot_run_is_refused() {
     let mut other = planned(&m2(), "sizes_mb = [16.0]\nrepetitions = 1\nstrategies = [\"mop\"]\n").remove(0);

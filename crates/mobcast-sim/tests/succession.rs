@@ -217,3 +217,19 @@ fn a_founder_that_stood_still_takes_its_group_back() {
         assert!(world.machines.iter().all(|machine| machine.seen.failed.is_empty()), "seed {seed}");
     }
 }
+
+/// A pause ends with the process that stood still: the next one's is as long as it was asked for.
+#[test]
+fn a_pause_ends_with_the_process() {
+    let mut world = group(&[1, 3], 1);
+    let node = NodeIndex(2);
+    assert!(world.pause_machine(node, Duration::from_secs(10)));
+    world.stop_machine(node, Stop::Reset);
+    pause(&mut world, Duration::from_secs(1));
+    world.restart_machine(node, Some("c1".into()));
+    assert!(world.pause_machine(node, Duration::from_secs(20)));
+    pause(&mut world, Duration::from_secs(15));
+    assert!(world.is_standing(node), "the first pause would be over");
+    pause(&mut world, Duration::from_secs(6));
+    assert!(!world.is_standing(node));
+}

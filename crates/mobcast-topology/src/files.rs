@@ -20,7 +20,7 @@ mod values;
 pub mod write;
 
 pub use error::FileError;
-pub use experiment::Experiment;
+pub use experiment::{Experiment, PIECES_MAX};
 pub use plan::{Planned, Program};
 pub use rival::{Clock, RivalFile};
 pub use striping::{StripingCase, StripingExperiment, StripingTcp};

@@ -178,7 +178,17 @@ fn lists_of_an_experiment_are_checked_against_the_topology() {
         "4: rival_scenarios: there is no scenario \"fast\": the scenarios are steady",
     );
     assert_starts(&experiment_error("[quick]\nsizes_mb = [0]"), "5: sizes_mb: has to be more than 0");
+    assert_starts(&experiment_error("[quick]\nsizes_mb = [8796094]"), "5: sizes_mb: 8796094 is not in the range 0 to");
+    let many = experiment_error("piece_size = 16384\n[quick]\nsizes_mb = [8589.934592, 8590]");
+    assert_starts(&many, "4: piece_size: 8590 MB are more than 524288 pieces of that size: give 32768 or more");
     assert_starts(&experiment_error("colour = 3"), "4: colour: unknown field `colour`");
+}
+
+#[test]
+fn a_strategy_that_is_none_can_be_pointed_at() {
+    let house = House::new(&format!("{EXPERIMENT}strategies = [\n  \"mob\",\n  \"mop\",\n]\n"));
+    let error = Experiment::load(&house.path()).unwrap().misnamed("mop", "there is none").to_string();
+    assert!(error.ends_with("/e.toml:6: strategies: there is none"), "{error}");
 }
 
 #[test]

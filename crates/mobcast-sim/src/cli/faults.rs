@@ -18,7 +18,7 @@ const SHRUNK_MAX: usize = 3;
 #[derive(Debug, Args)]
 pub struct FaultsArgs {
     /// How many seeds to run
-    #[arg(long, value_name = "N", default_value_t = 1_000, conflicts_with = "seed")]
+    #[arg(long, value_name = "N", default_value_t = 1_000, conflicts_with = "seed", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// The first of them
     #[arg(long, value_name = "S", default_value_t = 0, conflicts_with = "seed")]
@@ -77,7 +77,9 @@ pub fn run(args: &FaultsArgs) -> Result<bool, String> {
 
 fn one(args: &FaultsArgs, seed: u64) -> Result<bool, String> {
     let reduction = reduction(args)?;
-    let plan = Plan::of(seed).reduced(&reduction);
+    let whole = Plan::of(seed);
+    check(&whole, &reduction)?;
+    let plan = whole.reduced(&reduction);
     if plan.broadcasts.is_empty() {
         return Err("nothing is broadcast among these nodes: give more --nodes".into());
     }
@@ -99,9 +101,23 @@ fn one(args: &FaultsArgs, seed: u64) -> Result<bool, String> {
         }
     }
     if args.json {
-        println!("{}", serde_json::json!({ "seed": seed, "violation": result.as_ref().err().map(object) }));
+        let violation = result.as_ref().err().map(|violation| object(seed, &reduction, violation));
+        println!("{}", serde_json::json!({ "seed": seed, "violation": violation }));
     }
     Ok(result.is_ok())
+}
+
+/// A mistyped replay must not look as if it held.
+fn check(plan: &Plan, reduction: &Reduction) -> Result<(), String> {
+    let numbers: Vec<usize> = plan.faults.iter().map(|timed| timed.number).collect();
+    if let Some(missing) = reduction.only.iter().flatten().find(|number| !numbers.contains(number)) {
+        let last = numbers.iter().max().map_or_else(|| "none".to_owned(), |last| format!("numbers up to {last}"));
+        return Err(format!("--only: the plan of seed {} has no fault {missing}: it has {last}", plan.seed));
+    }
+    match reduction.nodes.filter(|&nodes| nodes > plan.nodes()) {
+        Some(nodes) => Err(format!("--nodes: the plan of seed {} has {} nodes, not {nodes}", plan.seed, plan.nodes())),
+        None => Ok(()),
+    }
 }
 
 fn reduction(args: &FaultsArgs) -> Result<Reduction, String> {
@@ -131,19 +147,25 @@ fn words(summary: &Summary) -> String {
 /// What a failure comes down to, with the command that shows it again.
 fn line(seed: u64, reduction: &Reduction, violation: &Violation) -> String {
     let Violation { kind, what, at, .. } = violation;
-    format!("seed {seed}: at {at:?} {kind}: {what}; replay: mobcast-sim faults --seed {seed}{reduction} --trace")
+    format!("seed {seed}: at {at:?} {kind}: {what}; replay: {}", command(seed, reduction))
+}
+
+/// The command that shows a run again.
+fn command(seed: u64, reduction: &Reduction) -> String {
+    format!("mobcast-sim faults --seed {seed}{reduction} --trace")
 }
 
 fn say_shrunk(seed: u64, shrunk: &Shrunk) {
     let Shrunk { reduction, violation, runs } = shrunk;
     eprint!("after {runs} runs this is left: {}", Plan::of(seed).reduced(reduction));
     eprintln!("  at {:?} {}: {}", violation.at, violation.kind, violation.what);
-    eprintln!("  replay: mobcast-sim faults --seed {seed}{reduction} --trace");
+    eprintln!("  replay: {}", command(seed, reduction));
 }
 
-fn object(violation: &Violation) -> serde_json::Value {
+fn object(seed: u64, reduction: &Reduction, violation: &Violation) -> serde_json::Value {
     let Violation { kind, what, at, .. } = violation;
-    serde_json::json!({ "kind": kind, "what": what, "at_seconds": at.as_secs_f64() })
+    let replay = command(seed, reduction);
+    serde_json::json!({ "kind": kind, "what": what, "at_seconds": at.as_secs_f64(), "replay": replay })
 }
 
 // ---- Many seeds ----
@@ -174,7 +196,8 @@ fn many(args: &FaultsArgs) -> bool {
     eprintln!("{}", total(&held, violated.len()));
     violated.iter().for_each(|(seed, violation)| eprintln!("{}", line(*seed, &strategies(args), violation)));
     if args.json {
-        let violations: Vec<_> = violated.iter().map(|(seed, v)| (seed.to_string(), object(v))).collect();
+        let violations: Vec<_> =
+            violated.iter().map(|(seed, v)| (seed.to_string(), object(*seed, &strategies(args), v))).collect();
         let violations: serde_json::Map<_, _> = violations.into_iter().collect();
         println!("{}", serde_json::json!({ "seeds": args.seeds, "from": args.from, "violations": violations }));
     }
@@ -224,4 +247,57 @@ fn total(held: &[(u64, Summary)], violations: usize) -> String {
         count(|s| s.root_died),
         count(|s| s.gave_up > 0),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        faults: FaultsArgs,
+    }
+
+    /// The flags of a command, without its two first words.
+    fn parsed(command: &str) -> FaultsArgs {
+        Line::try_parse_from(command.split(' ').skip(1)).unwrap_or_else(|error| panic!("{command}: {error}")).faults
+    }
+
+    #[test]
+    fn the_command_that_is_printed_means_what_was_run() {
+        let all = Reduction {
+            only: Some(vec![1, 12]),
+            nodes: Some(5),
+            bytes: Some(70_000),
+            honest: true,
+            plain: true,
+            strategy: Some("chain".into()),
+        };
+        let none_left = Reduction { only: Some(Vec::new()), ..Reduction::default() };
+        for wanted in [all, none_left, Reduction::default()] {
+            let args = parsed(&command(77, &wanted));
+            assert_eq!((args.seed, args.trace.is_some(), reduction(&args)), (Some(77), true, Ok(wanted)));
+        }
+    }
+
+    #[test]
+    fn what_the_plan_does_not_have_is_refused() {
+        let plan = Plan::of(1);
+        let last = plan.faults.iter().map(|timed| timed.number).max().expect("something goes wrong");
+        let only = |number: usize| Reduction { only: Some(vec![number]), ..Reduction::default() };
+        assert_eq!(check(&plan, &only(last)), Ok(()));
+        let error = check(&plan, &only(last + 1)).unwrap_err();
+        assert!(error.contains(&format!("numbers up to {last}")), "{error}");
+        let nodes = |nodes: u32| Reduction { nodes: Some(nodes), ..Reduction::default() };
+        assert_eq!(check(&plan, &nodes(plan.nodes())), Ok(()));
+        assert!(check(&plan, &nodes(plan.nodes() + 1)).is_err());
+    }
+
+    #[test]
+    fn no_seed_is_no_check() {
+        assert!(Line::try_parse_from(["faults", "--seeds", "0"]).is_err());
+    }
 }

@@ -48,7 +48,7 @@ impl<W: Write> NsTrace<W> {
     }
 
     /// Takes note of how things stand, if it is time to.
-    pub(super) fn look<T>(&mut self, network: &Network<T>) {
+    pub fn look<T>(&mut self, network: &Network<T>) {
         if network.now() < self.next_look || self.result.is_err() {
             return;
         }

@@ -12,8 +12,8 @@ impl World {
         let pauses = machine.held.is_none() && self.network.is_running(index);
         if pauses {
             machine.held = Some(Vec::new());
-            let at = self.network.now() + time;
-            self.network.schedule(at, Due::Resume(index));
+            let (life, at) = (machine.life, self.network.now() + time);
+            self.network.schedule(at, Due::Resume { node: index, life });
         }
         pauses
     }
@@ -33,7 +33,7 @@ impl World {
             Happening::Due(Due::DialArrives { to, .. }) => *to,
             Happening::Due(Due::DialDone { from, .. }) => *from,
             Happening::Due(Due::Probed { node, .. } | Due::Late { node, .. } | Due::Stored { node, .. }) => *node,
-            Happening::Due(Due::Resume(_) | Due::Step(_)) => return Some(happening),
+            Happening::Due(Due::Resume { .. } | Due::Step(_)) => return Some(happening),
         };
         match &mut self.machines[index.0 as usize].held {
             Some(held) => {
@@ -44,8 +44,13 @@ impl World {
         }
     }
 
-    pub(super) fn resume(&mut self, now: Time, index: NodeIndex) {
-        let held = self.machines[index.0 as usize].held.take().unwrap_or_default();
+    /// A pause is over, unless it ended with the process that stood still: then another one may be under way.
+    pub(super) fn resume(&mut self, now: Time, index: NodeIndex, life: u32) {
+        let machine = &mut self.machines[index.0 as usize];
+        if machine.life != life {
+            return;
+        }
+        let held = machine.held.take().unwrap_or_default();
         held.into_iter().for_each(|happening| self.happen(now, happening));
     }
 }

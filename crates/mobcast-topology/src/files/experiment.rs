@@ -14,6 +14,8 @@ use crate::optimum::optimum;
 
 /// Most changes of a run; they are all kept in memory.
 const CHANGES_MAX: f64 = 1e6;
+/// Most pieces of an object, as mobcast has it.
+pub const PIECES_MAX: u64 = 1 << 19;
 /// Most broadcasts of a run.
 const ROUNDS_MAX: u32 = 10_000;
 const ROOT: ClusterIndex = ClusterIndex(0);
@@ -52,6 +54,8 @@ pub struct Experiment {
     pub trust_members: bool,
     /// Whether mobcast is told what the network is like at the start, for strategies that want to know.
     pub gauge: bool,
+    /// Where each strategy stands in the file.
+    strategy_places: Vec<(String, FileError)>,
 }
 
 /// What an experiment varies, and how often it repeats.
@@ -131,6 +135,13 @@ impl Experiment {
     pub fn load_without_rivals(path: &Path) -> Result<Experiment, FileError> {
         let text = Text::read(path)?;
         Builder { text: &text, path, rivals: false }.build()
+    }
+
+    /// What is wrong with a strategy that the file names, for callers that know which there are and what they need.
+    pub fn misnamed(&self, strategy: &str, message: impl Into<String>) -> FileError {
+        let place = self.strategy_places.iter().find(|(name, _)| name == strategy).map(|(_, place)| place.clone());
+        let nowhere = || FileError { file: self.name.clone(), line: None, key: None, message: String::new() };
+        FileError { message: message.into(), ..place.unwrap_or_else(nowhere) }
     }
 }
 
@@ -250,7 +261,12 @@ impl Builder<'_> {
         };
         let extent = self.extent(&full, &default, &topology, &scenarios)?;
         let quick = raw.quick.as_ref().map(|quick| self.extent(quick, &extent, &topology, &scenarios)).transpose()?;
+        let named =
+            [Some(&full), raw.quick.as_ref()].into_iter().flatten().filter_map(|extent| extent.strategies.as_ref());
+        let place = |name: &Spanned<String>| (name.get_ref().clone(), text.error(name.span(), ""));
+        let strategy_places = named.flat_map(|names| names.get_ref().iter().map(place)).collect();
         let experiment = Experiment {
+            strategy_places,
             name: stem(self.path),
             title: raw.title,
             topology_name: file.name,
@@ -270,9 +286,26 @@ impl Builder<'_> {
         if let Some(trust) = raw.trust_members.as_ref().filter(|trust| *trust.get_ref() && raw.rounds.is_none()) {
             return Err(text.error(trust.span(), "is for rounds of small objects: give `rounds`, or leave it out"));
         }
+        self.check_pieces(&experiment, raw.piece_size.as_ref())?;
         self.check_rounds(&experiment, &raw.rounds)?;
         self.check_times(&experiment, &raw.scenario)?;
         Ok(experiment)
+    }
+
+    /// Pieces of a size that is given may be too many.
+    fn check_pieces(&self, experiment: &Experiment, piece_size: Option<&Spanned<u32>>) -> Result<(), FileError> {
+        let Some(piece_size) = piece_size else { return Ok(()) };
+        let extents = [Some(&experiment.extent), experiment.quick.as_ref()].into_iter().flatten();
+        let largest = extents.flat_map(|extent| &extent.sizes_bytes).copied().max().unwrap_or(0);
+        if largest.div_ceil(u64::from(*piece_size.get_ref())) <= PIECES_MAX {
+            return Ok(());
+        }
+        let least = largest.div_ceil(PIECES_MAX).next_power_of_two();
+        let message = format!(
+            "{} MB are more than {PIECES_MAX} pieces of that size: give {least} or more, or leave it out",
+            largest as f64 / 1e6
+        );
+        Err(self.text.error(piece_size.span(), message))
     }
 
     /// What makes one broadcast in a run cannot be compared with what makes many.

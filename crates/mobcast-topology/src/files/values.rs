@@ -12,8 +12,8 @@ const BYTES_PER_MB: f64 = 1e6;
 const RATE_MB_PER_S_MAX: f64 = 1e9;
 /// The longest time that a file may give, in seconds: a year.
 const SECONDS_MAX: f64 = 365.0 * 24.0 * 3600.0;
-/// The largest object, in MB: an exabyte.
-const SIZE_MB_MAX: f64 = 1e12;
+/// The largest object, in MB, as mobcast has it: 8 TiB.
+const SIZE_MB_MAX: f64 = (8_u64 << 40) as f64 / BYTES_PER_MB;
 
 impl Text {
     /// A rate in MB/s, more than zero, as bytes per second.
