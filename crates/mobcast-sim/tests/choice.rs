@@ -48,7 +48,7 @@ fn in_one_cluster_it_is_the_best() {
     switch.add_cluster(Cluster::new("A", 16).with_nic(12_500_000)).expect("it is the first");
     let all: Vec<&str> =
         [4_000, 65_536, 100_000, 1_000_000, 10_000_000, 50_000_000].map(|bytes| chosen(&switch, bytes)).into();
-    assert_eq!(all, ["binomial", "chain", "chain", "chain", "chain", "chain"]);
+    assert_eq!(all, ["binomial", "two-trees", "two-trees", "two-trees", "two-trees", "two-trees"]);
 }
 
 #[test]

@@ -125,6 +125,10 @@ fn a_seed_is_the_same_run_in_every_build() {
         scatter-allgather sim-packet: 913de027fc1e2124
         scatter-allgather sim-packet-bbr: 512772e0e693bac3
         scatter-allgather sim-packet-reno: 9ae7bb332e1105c1
+        two-trees sim-fluid: 77117cdebac97477
+        two-trees sim-packet: cab1e76ca8750596
+        two-trees sim-packet-bbr: eeef824c24a82ae1
+        two-trees sim-packet-reno: eb6ec6c177a837a8
         magpie sim-fluid: 5dcd49af0f96a7fc
         magpie sim-packet: 60ce234f42853fd2
         magpie sim-packet-bbr: 388c61d8e4a1caa9

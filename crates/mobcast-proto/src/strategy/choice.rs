@@ -30,7 +30,7 @@ pub const AUTO: &str = "auto";
 /// What is chosen if nothing speaks for another one.
 const DEFAULT: &str = "mob";
 /// Trees that need not know the network, and those that do.
-const TREES: [&str; 2] = ["chain", "binomial"];
+const TREES: [&str; 3] = ["chain", "binomial", "two-trees"];
 /// The same, between clusters.
 const TREES_BETWEEN: [&str; 1] = ["magpie"];
 const PLANNED_TREES: [&str; 1] = ["optimal-trees"];

@@ -1,14 +1,13 @@
 //! `flat`: the root sends everything to everybody itself (Dichev and Lastovetsky, section 2; MPI's basic linear broadcast).
 
 use super::plan::{Plan, PlanError, PlanInput};
-use super::published::links::PEERS_MAX;
 use super::{SEGMENT_BYTES, StrategyKind, trees};
-use crate::limits::LINKS_MAX;
+use crate::limits::{LINKS_MAX, PLANNED_PEERS_MAX};
 
 /// Children of the root: as many as it may have links, but a few for newcomers. Whoever comes on top hangs below these.
 pub(super) const ROOT_CHILDREN_MAX: usize = LINKS_MAX - 4;
 /// Children of any other node: it has a parent as well, and links of the control tree that are no links of the plan.
-pub(super) const CHILDREN_MAX: usize = PEERS_MAX;
+pub(super) const CHILDREN_MAX: usize = PLANNED_PEERS_MAX;
 
 /// The entry of the registry.
 pub const KIND: StrategyKind = StrategyKind {

@@ -7,6 +7,9 @@ use crate::strategy::message::StrategyMessage;
 use crate::time::Duration;
 use crate::units::{LinkId, PieceIndex};
 
+/// Who was asked for something and has not sent a byte is not asked again for this long, unless it sends one.
+pub(super) const MUTE_FOR: Duration = Duration::from_secs(10);
+
 /// Asks a peer to announce all that it has and will have.
 pub(super) fn ask(swarm: &mut Swarm, peer: LinkId) {
     swarm.tell(peer, StrategyMessage::Interest { slots: SlotSet::all(), pieces: Vec::new() });

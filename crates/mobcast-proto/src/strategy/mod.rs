@@ -23,6 +23,7 @@ pub mod robber_tpds11;
 mod scatter_allgather;
 mod theft;
 pub mod trees;
+mod two_trees;
 
 use crate::content::have::Run;
 use crate::fetch::swarm::Swarm;
@@ -169,6 +170,7 @@ pub const STRATEGIES: &[StrategyKind] = &[
     chain::KIND,
     binomial::KIND,
     scatter_allgather::KIND,
+    two_trees::KIND,
     magpie::KIND,
     fpfr::KIND,
     balanced::KIND,
@@ -219,7 +221,18 @@ mod tests {
     fn piece_sizes_are_those_of_the_publications() {
         let of = |name: &str| Registry::default().find(name).and_then(|kind| kind.piece_size);
         // Open MPI's segments, MOB's pieces, those of BitTorrent's client; ours follow from the object.
-        for tree in ["flat", "chain", "binomial", "scatter-allgather", "magpie", "fpfr", "balanced", "optimal-trees"] {
+        let trees = [
+            "flat",
+            "chain",
+            "binomial",
+            "scatter-allgather",
+            "two-trees",
+            "magpie",
+            "fpfr",
+            "balanced",
+            "optimal-trees",
+        ];
+        for tree in trees {
             assert_eq!(of(tree), Some(131_072), "{tree}");
         }
         for name in ["mob-hpdc07", "robber-tpds11"] {

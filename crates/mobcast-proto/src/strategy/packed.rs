@@ -399,6 +399,21 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn of_more_trees_than_a_plan_may_have_the_fastest_are_taken() {
+        fn pack(_: &Topology, root: ClusterIndex) -> Vec<PackedTree> {
+            let edges = vec![(root, ClusterIndex(1))];
+            (1..=300).map(|rate_bytes_per_s| PackedTree { rate_bytes_per_s, edges: edges.clone() }).collect()
+        }
+        let mut topology = Topology::new();
+        for name in ["A", "B"] {
+            topology.add_cluster(Cluster::new(name, 1)).unwrap();
+        }
+        let input = PlanInput { order: &order(&[1, 1]), network: Some(&topology), seed: 1 };
+        let plan = plan(&input, "many", pack, Use { split: Split::Weighted, shaped: false }).unwrap();
+        assert_eq!(weights(&plan), (45..=300).rev().collect::<Vec<u64>>());
+    }
+
+    #[test]
     fn each_strategy_has_its_own_packing() {
         let kinds: [(&str, Packing); 3] =
             [("fpfr", packing::fpfr), ("balanced", packing::balanced), ("optimal-trees", packing::arborescences)];

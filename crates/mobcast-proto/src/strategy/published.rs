@@ -17,8 +17,9 @@ use crate::content::have::{HaveSet, RUNS_PER_FRAME, Run, bits_of};
 use crate::content::slots::SlotSet;
 use crate::fetch::picker::{known_mask, pick_any};
 use crate::fetch::swarm::Swarm;
+use crate::strategy::StrategyEvent;
+use crate::strategy::help::{self, MUTE_FOR};
 use crate::strategy::message::StrategyMessage;
-use crate::strategy::{StrategyEvent, help};
 use crate::time::{Duration, Time};
 use crate::units::{LinkId, PieceIndex};
 
@@ -35,8 +36,6 @@ const SETTLED_AFTER: Duration = Duration::from_millis(100);
 const SETTLED_BY: Duration = Duration::from_secs(2);
 /// Whoever misses pieces and has not received a byte for so long asks for help.
 const HELP_AFTER: Duration = Duration::from_secs(2);
-/// Who was asked then and has not sent a byte is not asked again for so long: many nodes may share a thin link.
-const MUTE_FOR: Duration = Duration::from_secs(10);
 /// A peer has so long to send a byte when it is asked for the first time, and twice as long after each time that it did not.
 const PATIENCE: Duration = HELP_AFTER;
 /// But not longer: the link itself notices when the other end is dead.

@@ -97,7 +97,7 @@ impl RobberTpds11 {
         match message {
             StrategyMessage::Work { left: 0 } => drop(self.workers.remove(&peer)),
             StrategyMessage::Work { left } => drop(self.workers.insert(peer, *left)),
-            StrategyMessage::Steal { .. } => self.give(swarm, peer),
+            StrategyMessage::Steal { pieces_max, .. } => self.give(swarm, peer, *pieces_max),
             StrategyMessage::Grant { pieces } => self.take(swarm, peer, pieces),
             _ => {}
         }
@@ -125,9 +125,10 @@ impl RobberTpds11 {
 
     /// A local peer steals: it gets the first half of the gold. Not while it may be about to learn of its own new share, with
     /// which it begins anew.
-    fn give(&mut self, swarm: &mut Swarm, thief: LinkId) {
+    fn give(&mut self, swarm: &mut Swarm, thief: LinkId, pieces_max: u32) {
         let gold = if self.exchange.is_settled(swarm) { self.exchange.unasked(swarm) } else { Vec::new() };
-        let mut booty = runs_of(gold[..gold.len() / 2].iter().copied());
+        let count = (gold.len() / 2).min(pieces_max as usize);
+        let mut booty = runs_of(gold[..count].iter().copied());
         booty.truncate(RUNS_PER_FRAME);
         booty.iter().flat_map(|run| run.pieces()).for_each(|piece| self.exchange.remove_work(piece));
         let gave = !booty.is_empty();
@@ -368,6 +369,13 @@ mod tests {
         assert!(said.contains(&(GLOBAL, desire)), "{said:?}");
         bench.have(GLOBAL, run(21, 4));
         assert_eq!(bench.requests(), [], "what was stolen is silver");
+    }
+
+    #[test]
+    fn a_thief_gets_no_more_than_it_would_take() {
+        let mut bench = bench(4, 30);
+        bench.say(LOCAL, StrategyMessage::Steal { rate_bytes_per_s: 0, pieces_max: 3 });
+        assert_eq!(grants(&mut bench), [vec![run(20, 3)]]);
     }
 
     #[test]

@@ -4,9 +4,7 @@
 use super::binomial::parent_of;
 use super::plan::{Plan, PlanError, PlanInput, PlanTree, Split};
 use super::{SEGMENT_BYTES, StrategyKind, trees};
-
-/// Parts of the object: one for each node, up to so many; beyond, one part is for several nodes.
-const PARTS_MAX: usize = 256;
+use crate::limits::TREES_MAX;
 
 /// The entry of the registry.
 pub const KIND: StrategyKind = StrategyKind {
@@ -18,9 +16,10 @@ pub const KIND: StrategyKind = StrategyKind {
     piece_size: Some(SEGMENT_BYTES),
 };
 
+/// One part of the object for each node, as long as a plan may have so many trees; beyond, one part is for several nodes.
 fn plan(input: &PlanInput<'_>) -> Result<Plan, PlanError> {
     let nodes = input.order.len();
-    let parts = nodes.min(PARTS_MAX);
+    let parts = nodes.min(TREES_MAX);
     let trees = (0..parts).map(|part| PlanTree::new(part_parents(nodes, part * nodes / parts))).collect();
     Ok(Plan { trees, split: Split::Parts, ..Plan::default() })
 }
@@ -68,5 +67,15 @@ mod tests {
     fn there_are_as_many_parts_as_nodes_but_256_at_most() {
         let parts = |nodes: usize| tests::plan(plan, &[nodes]).trees.len();
         assert_eq!([255, 256, 257, 600].map(parts), [255, 256, 256, 256]);
+    }
+
+    /// The last of 256 parts is for 597, 598 and 599: it goes to the first of them, and around the ring from there.
+    #[test]
+    fn where_a_part_is_for_several_nodes_they_follow_one_another() {
+        let plan = tests::plan(plan, &[600]);
+        let of_last = |position: usize| plan.trees[255].parents[position];
+        assert_eq!([597, 596, 592, 576, 512].map(of_last), [596, 592, 576, 512, 0].map(Some), "down the binomial tree");
+        assert_eq!([598, 599, 1, 595].map(of_last), [597, 598, 0, 594].map(Some), "around the ring");
+        assert!(plan.trees.iter().all(|tree| tree.depths().len() == 600), "each spans all");
     }
 }

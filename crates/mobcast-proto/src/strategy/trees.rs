@@ -14,9 +14,10 @@ use crate::fetch::peer::SwarmPeer;
 use crate::fetch::picker::pick;
 use crate::fetch::swarm::Swarm;
 use crate::group::place::{PlanPlace, TreePlace};
+use crate::strategy::help::{self, MUTE_FOR};
 use crate::strategy::message::StrategyMessage;
 use crate::strategy::plan::Split;
-use crate::strategy::{Strategy, StrategyEvent, help};
+use crate::strategy::{Strategy, StrategyEvent};
 use crate::time::{Duration, Time};
 use crate::units::{LinkId, NodeId, PieceIndex};
 
@@ -25,8 +26,6 @@ use silence::Silence;
 /// Whoever has missed something for this long from a parent that is silent asks its neighbours for help, and its parent when that has
 /// sent nothing for as long.
 const HELP_AFTER: Duration = Duration::from_secs(1);
-/// Whoever was asked in vain is asked again after this.
-const MUTE_FOR: Duration = Duration::from_secs(10);
 /// Who has rejected a request is asked for nothing in advance for this long, twice as long each time after that, up to `MUTE_FOR`.
 const REJECTED_FOR: Duration = Duration::from_millis(500);
 /// So many pieces of each tree are asked for in advance whatever the parent's window: a node that is scheduled late does not leave its

@@ -4,10 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::content::slots::SlotSet;
 use crate::fetch::swarm::Swarm;
 use crate::limits::SILENCE_MAX;
-use crate::strategy::message::StrategyMessage;
+use crate::strategy::help::{self, MUTE_FOR};
 use crate::time::{Duration, Time};
 use crate::units::{LinkId, PieceIndex};
 
@@ -21,8 +20,6 @@ const HELP_AGAIN_AFTER: Duration = Duration::from_secs(3);
 const ALONE_AFTER: Duration = Duration(SILENCE_MAX.0 / 3);
 /// What was asked of a peer that has sent nothing for this long is asked of others.
 const SILENCE: Duration = Duration::from_secs(5);
-/// So long it is not asked again, unless it sends something.
-const MUTE_FOR: Duration = Duration::from_secs(10);
 /// How often a node looks.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -103,7 +100,7 @@ impl BitTorrent {
         if now.since(self.help.content_at) >= patience {
             self.help.in_need = true;
             if !std::mem::replace(&mut self.help.told, true) {
-                swarm.links().into_iter().for_each(|link| ask_for_help(swarm, link));
+                help::ask_all(swarm);
             }
         }
         self.fill_all(swarm);
@@ -123,15 +120,14 @@ impl BitTorrent {
     /// A peer has come after this node has told the others that it is in need.
     pub(super) fn ask_newcomer_for_help(&self, swarm: &mut Swarm, link: LinkId) {
         if self.help.told {
-            ask_for_help(swarm, link);
+            help::ask(swarm, link);
         }
     }
 
     /// A peer wants to hear of all that this node has and will have.
     pub(super) fn listen(&mut self, swarm: &mut Swarm, link: LinkId) {
         if self.help.listeners.insert(link) {
-            let pieces: Vec<PieceIndex> = swarm.have().iter().collect();
-            pieces.into_iter().for_each(|piece| swarm.announce(link, piece));
+            help::announce_all(swarm, link);
         }
     }
 
@@ -139,8 +135,4 @@ impl BitTorrent {
     pub(super) fn tell_listeners(&self, swarm: &mut Swarm, piece: PieceIndex) {
         self.help.listeners.iter().for_each(|&link| swarm.announce(link, piece));
     }
-}
-
-fn ask_for_help(swarm: &mut Swarm, link: LinkId) {
-    swarm.tell(link, StrategyMessage::Interest { slots: SlotSet::all(), pieces: Vec::new() });
 }

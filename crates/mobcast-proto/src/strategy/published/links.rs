@@ -4,16 +4,11 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use crate::limits::{COORDINATOR_CHILDREN_MAX, LINKS_MAX};
+use crate::limits::PLANNED_PEERS_MAX;
 use crate::random::mix2;
 use crate::strategy::plan::{Order, Plan, PlanInput};
 
-/// Links that a newcomer needs before the plan has a place for it, and those to a parent.
-const SPARE: usize = 8;
-/// Peers of a node, drawn and accepted. The papers accept all; a node of ours may have no more links.
-pub(in crate::strategy) const PEERS_MAX: usize = LINKS_MAX - COORDINATOR_CHILDREN_MAX - SPARE;
-
-/// Links as they are drawn.
+/// Links as they are drawn. The papers' nodes accept all; ours have [`PLANNED_PEERS_MAX`], drawn and accepted.
 pub(in crate::strategy) struct Links<'a> {
     order: &'a Order,
     seed: u64,
@@ -48,7 +43,7 @@ impl<'a> Links<'a> {
 
     /// Makes a link; false if one of the two can hold no more. One that is there already counts.
     pub(in crate::strategy) fn join(&mut self, from: usize, to: usize) -> bool {
-        let room = |position: usize| self.peers[position].len() < PEERS_MAX;
+        let room = |position: usize| self.peers[position].len() < PLANNED_PEERS_MAX;
         let can = self.peers[from].contains(&to) || (room(from) && room(to));
         if can {
             self.peers[from].insert(to);
@@ -110,7 +105,7 @@ mod tests {
         let input = PlanInput { order: &order, network: None, seed: 1 };
         let mut links = Links::new(&input, 1);
         (1..101).for_each(|position| links.join_some(position, &[0], 1));
-        assert_eq!(links.degree(0, false), PEERS_MAX);
+        assert_eq!(links.degree(0, false), PLANNED_PEERS_MAX);
     }
 
     #[test]
