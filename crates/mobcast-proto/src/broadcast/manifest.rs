@@ -58,7 +58,7 @@ impl Broadcast {
             return;
         }
         let since = *self.behind_since.get_or_insert(now);
-        if self.has_plenty() && now < since + self.local_deference() {
+        if self.can_wait() && now < since + self.local_deference() {
             return;
         }
         // One member of the cluster, by the slot of their part, fetches these batches from another cluster; the others get them here.
@@ -75,13 +75,12 @@ impl Broadcast {
         self.swarm.send(link, Frame::WantBatches { broadcast: self.id, from: have, until });
     }
 
-    /// Whether this node has work enough for now.
-    fn has_plenty(&self) -> bool {
-        self.swarm.unasked() >= PLENTY
+    /// Whether this node has work enough for now, or somebody will send it what it lacks.
+    fn can_wait(&self) -> bool {
+        self.swarm.unasked() >= PLENTY || self.strategy.has_manifest_parent(&self.swarm)
     }
 
-    /// How long this node leaves a batch to other members of its cluster if it has plenty. Each waits for another time,
-    /// so that the last ones get it from the first.
+    /// How long this node leaves a batch to others if it can wait. Each waits for another time, so that the last ones get it from the first.
     fn local_deference(&self) -> Duration {
         Duration(BATCH_DEFERENCE.0 / 2 + self.chance(u64::MAX) % BATCH_DEFERENCE.0)
     }
@@ -94,7 +93,7 @@ impl Broadcast {
     /// When to look again for whom to ask, if it is behind since then.
     pub(super) fn batch_due(&self, since: Time) -> Time {
         let local = since + self.local_deference();
-        if self.has_plenty() && self.swarm.now() < local { local } else { since + self.batch_deference() }
+        if self.can_wait() && self.swarm.now() < local { local } else { since + self.batch_deference() }
     }
 
     /// How long this node leaves a batch to the member of its cluster whose slot it is in.

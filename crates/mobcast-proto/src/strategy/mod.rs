@@ -125,6 +125,12 @@ pub trait Strategy: Send {
         Vec::new()
     }
 
+    /// Whether the next batch of the manifest comes from a peer without asking ([`Strategy::manifest_children`], at the other end): who has
+    /// such a peer leaves it some time before it asks another one.
+    fn has_manifest_parent(&self, _swarm: &Swarm) -> bool {
+        false
+    }
+
     /// What the strategy has in mind for a piece, in words, for those who look for a fault.
     fn explain(&self, _swarm: &Swarm, _piece: PieceIndex) -> String {
         String::new()

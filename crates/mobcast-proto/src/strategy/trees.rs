@@ -126,13 +126,15 @@ impl Strategy for Trees {
 
     fn manifest_children(&self, swarm: &Swarm, first: PieceIndex) -> Vec<LinkId> {
         let links = links_by_node(swarm);
-        let trees = plan_of(swarm).map_or(&[][..], |plan| &plan.trees);
-        // All nodes find the same one: the first of the heaviest.
-        let heaviest = trees.iter().rev().max_by_key(|tree| tree.weight);
-        let everywhere = trees.iter().filter(|_| first.0 < HASHES_EVERYWHERE);
-        let children = everywhere.chain(heaviest).flat_map(|tree| &tree.children).map(|child| child.node);
+        let children = manifest_trees(swarm, first).flat_map(|tree| &tree.children).map(|child| child.node);
         let children: BTreeSet<NodeId> = children.collect();
         children.iter().filter_map(|node| links.get(node).copied()).collect()
+    }
+
+    fn has_manifest_parent(&self, swarm: &Swarm) -> bool {
+        let links = links_by_node(swarm);
+        let mut parents = manifest_trees(swarm, PieceIndex(swarm.known())).filter_map(|tree| tree.parent);
+        !self.in_need && parents.any(|node| links.contains_key(&node))
     }
 
     fn explain(&self, swarm: &Swarm, piece: PieceIndex) -> String {
@@ -421,6 +423,14 @@ impl Asked {
 /// The node's place, if the plan is for broadcasts from this root.
 fn plan_of(swarm: &Swarm) -> Option<&PlanPlace> {
     swarm.standing.plan.as_ref().filter(|plan| plan.root == swarm.id.root && !plan.trees.is_empty())
+}
+
+/// The trees down which the batch of the manifest that begins with the hash of piece `first` comes.
+fn manifest_trees(swarm: &Swarm, first: PieceIndex) -> impl Iterator<Item = &TreePlace> {
+    let trees = plan_of(swarm).map_or(&[][..], |plan| &plan.trees);
+    // All nodes find the same one: the first of the heaviest.
+    let heaviest = trees.iter().rev().max_by_key(|tree| tree.weight);
+    trees.iter().filter(move |_| first.0 < HASHES_EVERYWHERE).chain(heaviest)
 }
 
 /// The node's place, if the broadcast has another root than the plan: then pieces go through the trees away from it, whichever

@@ -212,6 +212,28 @@ fn the_first_hashes_come_down_all_trees_and_the_others_down_the_heaviest() {
 }
 
 #[test]
+fn batches_are_left_to_parents_as_long_as_there_are_any() {
+    let trees_of =
+        |first: Option<u32>, heaviest: Option<u32>| place(Split::Weighted, &[(3, 1, first), (4, 1, heaviest)]);
+    let is_left = |place: &PlanPlace, known: u32| {
+        let (swarm, trees) = swarm(Some(place.clone()), known);
+        trees.has_manifest_parent(&swarm)
+    };
+    let both = trees_of(Some(1), Some(2));
+    assert!(is_left(&both, 1) && is_left(&both, HASHES_EVERYWHERE));
+    // Node 7 is not linked: what comes down all trees still comes, and nothing else.
+    let one = trees_of(Some(1), Some(7));
+    assert!(is_left(&one, 1) && !is_left(&one, HASHES_EVERYWHERE));
+    assert!(!is_left(&trees_of(Some(7), Some(7)), 1));
+    let (mut swarm, mut trees) = swarm(Some(both), 1);
+    trees.in_need = true;
+    assert!(!trees.has_manifest_parent(&swarm), "who is in need asks anybody");
+    trees.in_need = false;
+    swarm.standing.plan = None;
+    assert!(!trees.has_manifest_parent(&swarm));
+}
+
+#[test]
 fn who_has_lost_its_parent_asks_its_neighbours_and_fetches_from_them() {
     let (mut swarm, mut trees) = swarm(Some(place(Split::RoundRobin, &[(1, 1, Some(1))])), 2);
     swarm.remove_peer(LinkId(1));
