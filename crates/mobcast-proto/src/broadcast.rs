@@ -281,7 +281,8 @@ impl Broadcast {
     /// When [`Broadcast::handle_timeout`] wants to be called.
     pub fn timeout(&self) -> Option<Time> {
         let batch = self.asked.map(|asked| asked.at + BATCH_PATIENCE);
-        let deference = self.behind_since.filter(|_| self.asked.is_none()).map(|since| self.batch_due(since));
+        let idle = self.asked.is_none() && !self.verifying;
+        let deference = self.behind_since.filter(|_| idle).map(|since| self.batch_due(since));
         let sign = self.sign_due();
         Time::earliest([self.swarm.timeout(), batch, deference, sign])
     }

@@ -91,7 +91,7 @@ pub const GLOBAL_PEERS_MAX: usize = 24;
 const _: () = assert!(COORDINATOR_CHILDREN_MAX + LOCAL_PEERS_MAX + GLOBAL_PEERS_MAX <= LINKS_MAX);
 /// Links that a newcomer needs before a plan has a place for it, and those to a parent.
 const NEWCOMER_LINKS: usize = 8;
-/// Peers of a node by a strategy's plan, links of the control tree not counted.
+/// Peers of a node by a strategy's plan: a node may have no more links, with those of the control tree.
 pub const PLANNED_PEERS_MAX: usize = LINKS_MAX - COORDINATOR_CHILDREN_MAX - NEWCOMER_LINKS;
 /// Global peers that a joining node is told to connect to: one in every other cluster, up to this many.
 pub const GLOBAL_PEERS_TOLD: usize = 15;

@@ -114,37 +114,37 @@ fn a_seed_is_the_same_run_in_every_build() {
         flat sim-packet-bbr: 1af2b75f3274b67a
         flat sim-packet-reno: 5297cdb8341b676b
         chain sim-fluid: 7d4b1184c4364a3b
-        chain sim-packet: 9bccb2db6909fc7f
-        chain sim-packet-bbr: 3e9ba513d2f74364
-        chain sim-packet-reno: 7d020fd128f9b504
+        chain sim-packet: 5da7dfcefc1a41a4
+        chain sim-packet-bbr: 045a572246289b0f
+        chain sim-packet-reno: e48bcadc068f1e6f
         binomial sim-fluid: bc675fc93daf2322
         binomial sim-packet: 996033687c9ceb9f
         binomial sim-packet-bbr: 138796663332efe3
-        binomial sim-packet-reno: 623d0f349e4a731a
-        scatter-allgather sim-fluid: 4016881f0077118f
-        scatter-allgather sim-packet: 6a253fef13916218
-        scatter-allgather sim-packet-bbr: e51e6559b7547f2f
-        scatter-allgather sim-packet-reno: 0057aae7d32e14e0
+        binomial sim-packet-reno: b71dcd441f8e8ffa
+        scatter-allgather sim-fluid: 00148d174122f339
+        scatter-allgather sim-packet: 7b0a533744883a50
+        scatter-allgather sim-packet-bbr: b8b0a810a28a1ab1
+        scatter-allgather sim-packet-reno: 9a5ec472012c03fb
         two-trees sim-fluid: f7a550e6c596d8e6
         two-trees sim-packet: b88b0daf5c6ba452
         two-trees sim-packet-bbr: 2e31653927a72ff2
-        two-trees sim-packet-reno: 0497e76afdbe78c3
+        two-trees sim-packet-reno: 49a58b00040946a4
         magpie sim-fluid: b110c1fd783714f3
         magpie sim-packet: 05e4b2f47a2a583a
         magpie sim-packet-bbr: f85af9fb8f4bad0c
-        magpie sim-packet-reno: 38a9fd0ff49ec55c
-        fpfr sim-fluid: 1818499be46bd1f5
-        fpfr sim-packet: 8b7e9e75b449fede
-        fpfr sim-packet-bbr: 3335b8d929b1715e
-        fpfr sim-packet-reno: 3db1dd7e5cd6bb05
-        balanced sim-fluid: 6e880393cca84290
-        balanced sim-packet: d36b44c51dc0d5bb
-        balanced sim-packet-bbr: a74fc03b04468983
-        balanced sim-packet-reno: 0a5630479a890b43
-        optimal-trees sim-fluid: 0a0cce7a7f463c36
-        optimal-trees sim-packet: acb4f209dd9eb3b2
-        optimal-trees sim-packet-bbr: e26bc5bfc318332b
-        optimal-trees sim-packet-reno: 4cd0653aba306ef2
+        magpie sim-packet-reno: d9e83786f80dabac
+        fpfr sim-fluid: 00140a236d8043d8
+        fpfr sim-packet: cbd8da48c07dad3e
+        fpfr sim-packet-bbr: cdfffe2426dc1c21
+        fpfr sim-packet-reno: d215675c749a7305
+        balanced sim-fluid: b785b2e653904690
+        balanced sim-packet: 57e90f62bf693c1a
+        balanced sim-packet-bbr: cb0352934ff6e767
+        balanced sim-packet-reno: 94d9285c141f9ff5
+        optimal-trees sim-fluid: f41308c7d10ae33b
+        optimal-trees sim-packet: 731fc5d985f92664
+        optimal-trees sim-packet-bbr: 4021902675d1f041
+        optimal-trees sim-packet-reno: 224645a5f602f6a7
         bittorrent sim-fluid: 4d1b6c3429a54f7f
         bittorrent sim-packet: 7e1c84d31250e27f
         bittorrent sim-packet-bbr: f0d788e13a43c11c

@@ -333,45 +333,25 @@ impl Node {
 mod tests {
     use super::*;
     use crate::content::manifest::Chain;
-    use crate::group::assignment::Credential;
     use crate::io::{Output, Token};
-    use crate::node::testing::{descriptor, founder, linked, outputs};
+    use crate::node::testing::{announcement, descriptor, founder, linked, outputs, to_verify};
     use crate::time::Time;
-    use crate::units::{ClusterId, Digest, NodeId, PieceIndex, PublicKey};
+    use crate::units::{ClusterId, Digest, NodeId, PieceIndex};
 
     const ROOT: NodeId = NodeId(5);
     const ID: BroadcastId = BroadcastId { root: ROOT, sequence: 0 };
     const SIGNATURE: Signature = Signature([1; 64]);
 
-    fn announcement(node: &Node) -> Announcement {
-        let credential =
-            Credential { group: node.config.group, node: ROOT, key: PublicKey([2; 32]), expires_unix_s: u64::MAX };
-        Announcement {
-            cluster: ClusterId(7),
-            descriptor: descriptor("mob", 64),
-            credential,
-            credential_signature: SIGNATURE,
-            signature: SIGNATURE,
-        }
-    }
-
     /// A node that has heard of a broadcast over a link, and is asked by this token whether it is the root's.
     fn informed() -> (Node, LinkId, Announcement, Token) {
         let mut node = founder();
         let link = linked(&mut node, ROOT);
-        let announcement = announcement(&node);
+        let announcement = announcement(&node, ROOT, descriptor("mob", 64));
         outputs(&mut node);
         let frame = Frame::Announce { broadcast: ID, announcement: Box::new(announcement.clone()) };
         node.handle_frame(Time::ZERO, link, frame);
-        let token = verify(&outputs(&mut node)).expect("it is verified");
+        let token = to_verify(&outputs(&mut node)).expect("it is verified");
         (node, link, announcement, token)
-    }
-
-    fn verify(outputs: &[Output]) -> Option<Token> {
-        outputs.iter().find_map(|output| match output {
-            Output::Verify { token, .. } => Some(*token),
-            _ => None,
-        })
     }
 
     #[test]
@@ -392,7 +372,7 @@ mod tests {
         node.handle_verified(Time::ZERO, token, true);
         let said = outputs(&mut node);
         let announced = said.iter().position(|o| matches!(o, Output::Event(Event::Announced { .. })));
-        let token = verify(&said).expect("the batch is verified next");
+        let token = to_verify(&said).expect("the batch is verified next");
         assert!(announced.is_some(), "the application is told");
         node.handle_verified(Time::ZERO, token, true);
         let broadcast = node.broadcasts.get(&ID).expect("it is known");

@@ -1,8 +1,10 @@
 //! Nodes for the tests of this module's files.
 
+use crate::content::announcement::Announcement;
 use crate::content::object::{Descriptor, FileMeta, ObjectKind};
 use crate::group::assignment::Credential;
-use crate::io::{Output, PeerIdentity};
+use crate::group::place::PlanPlace;
+use crate::io::{Output, PeerIdentity, Token};
 use crate::strategy::Registry;
 use crate::strategy::overlay::Overlays;
 use crate::time::Time;
@@ -68,6 +70,27 @@ pub(crate) fn descriptor(strategy: &str, pieces: u32) -> Descriptor {
         piece_size: PIECE_BYTES,
         strategy: strategy.into(),
     }
+}
+
+/// What the root of an object says of it, by a member of another cluster.
+pub(crate) fn announcement(node: &Node, root: NodeId, descriptor: Descriptor) -> Announcement {
+    let credential =
+        Credential { group: node.config.group, node: root, key: PublicKey([2; 32]), expires_unix_s: u64::MAX };
+    let (credential_signature, signature) = (Signature([1; 64]), Signature([1; 64]));
+    Announcement { cluster: ClusterId(7), descriptor, credential, credential_signature, signature }
+}
+
+/// The coordinator gives the node a place in a plan.
+pub(crate) fn give_place(node: &mut Node, place: PlanPlace) {
+    node.membership.assignment.as_mut().expect("it is a member").plans.push(place);
+}
+
+/// What is to be verified, if there is something.
+pub(crate) fn to_verify(outputs: &[Output]) -> Option<Token> {
+    outputs.iter().find_map(|output| match output {
+        Output::Verify { token, .. } => Some(*token),
+        _ => None,
+    })
 }
 
 /// A broadcast of a node's.

@@ -29,10 +29,11 @@ pub const AUTO: &str = "auto";
 
 /// What is chosen if nothing speaks for another one.
 const DEFAULT: &str = "mob";
-/// Trees that need not know the network, and those that do.
+/// Trees that are weighed everywhere…
 const TREES: [&str; 3] = ["chain", "binomial", "two-trees"];
-/// The same, between clusters.
+/// …between clusters alone…
 const TREES_BETWEEN: [&str; 1] = ["magpie"];
+/// …and there where the network is known.
 const PLANNED_TREES: [&str; 1] = ["optimal-trees"];
 /// The tree that an object in one frame goes down, in one cluster and between several.
 const FRAME_TREES: [&str; 2] = ["binomial", "magpie"];

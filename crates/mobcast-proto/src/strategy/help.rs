@@ -7,7 +7,8 @@ use crate::strategy::message::StrategyMessage;
 use crate::time::Duration;
 use crate::units::{LinkId, PieceIndex};
 
-/// Who was asked for something and has not sent a byte is not asked again for this long, unless it sends one.
+/// Who was asked for something and has not sent a byte is not asked again for this long, unless it sends one: many nodes may share a thin
+/// link.
 pub(super) const MUTE_FOR: Duration = Duration::from_secs(10);
 
 /// Asks a peer to announce all that it has and will have.

@@ -125,10 +125,10 @@ pub trait Strategy: Send {
         Vec::new()
     }
 
-    /// Whether the next batch of the manifest comes from a peer without asking ([`Strategy::manifest_children`], at the other end): who has
-    /// such a peer leaves it some time before it asks another one.
-    fn has_manifest_parent(&self, _swarm: &Swarm) -> bool {
-        false
+    /// Peers that send the next batch of the manifest without being asked, if all batches come that way
+    /// ([`Strategy::manifest_children`] at the other end): it is left to them for a while before another peer is asked.
+    fn manifest_parents(&self, _swarm: &Swarm) -> Vec<LinkId> {
+        Vec::new()
     }
 
     /// What the strategy has in mind for a piece, in words, for those who look for a fault.

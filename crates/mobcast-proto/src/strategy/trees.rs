@@ -131,10 +131,13 @@ impl Strategy for Trees {
         children.iter().filter_map(|node| links.get(node).copied()).collect()
     }
 
-    fn has_manifest_parent(&self, swarm: &Swarm) -> bool {
-        let links = links_by_node(swarm);
-        let mut parents = manifest_trees(swarm, PieceIndex(swarm.known())).filter_map(|tree| tree.parent);
-        !self.in_need && parents.any(|node| links.contains_key(&node))
+    fn manifest_parents(&self, swarm: &Swarm) -> Vec<LinkId> {
+        if self.in_need {
+            return Vec::new();
+        }
+        let trees = manifest_trees(swarm, PieceIndex(swarm.known()));
+        let parents: BTreeSet<NodeId> = trees.filter_map(|tree| tree.parent).collect();
+        swarm.peers().filter(|(_, peer)| parents.contains(&peer.node)).map(|(link, _)| link).collect()
     }
 
     fn explain(&self, swarm: &Swarm, piece: PieceIndex) -> String {

@@ -1,6 +1,6 @@
 //! `two-trees`: two binary trees in each cluster, each for half of the pieces, in which whoever passes on the one half is a leaf for
-//! the other (Sanders, Speck and Träff, 2009: the two-tree broadcast). A full card's rate, as down a chain, and the last node has it
-//! after some 2 log₂ n pieces, where a chain takes n.
+//! the other (Sanders, Speck and Träff, 2009: the two-tree broadcast). A full card's rate, as down a chain, and the last node of a cluster
+//! has a piece after log₂ n hops, where a chain takes n. Clusters follow one another.
 
 use std::ops::Range;
 
@@ -21,12 +21,12 @@ fn plan(input: &PlanInput<'_>) -> Result<Plan, PlanError> {
     let nodes = input.order.len();
     let trees = [Half::Even, Half::Odd].map(|half| {
         let mut parents = vec![None; nodes];
-        // The root receives nothing. The trees of its cluster are those of the others, and begin at it; those of each further cluster
-        // begin where the card of a node in the one before has room.
+        // The trees of the root's cluster span its other nodes, and hang at the root; those of each further cluster hang where the card of a
+        // node in the one before has room.
         let mut feeder = 0;
         for range in input.order.ranges() {
             let receivers = range.start.max(1)..range.end;
-            enter(&mut parents, &receivers, feeder, half);
+            hang(&mut parents, &receivers, feeder, half);
             if !receivers.is_empty() {
                 feeder = receivers.start + free_label(receivers.len(), half) - 1;
             }
@@ -36,25 +36,27 @@ fn plan(input: &PlanInput<'_>) -> Result<Plan, PlanError> {
     Ok(Plan { trees: trees.into(), split: Split::RoundRobin, ..Plan::default() })
 }
 
-/// One of the two trees of these positions, which hangs at `feeder`.
-fn enter(parents: &mut [Option<usize>], receivers: &Range<usize>, feeder: usize, half: Half) {
+/// Hangs one of the two trees of some positions at `feeder`.
+fn hang(parents: &mut [Option<usize>], receivers: &Range<usize>, feeder: usize, half: Half) {
     for (position, label) in receivers.clone().zip(1..) {
         let inside = parent_label(label, receivers.len(), half);
         parents[position] = Some(inside.map_or(feeder, |above| receivers.start + above - 1));
     }
 }
 
-/// Which of the labels 1 to n have children: those of a binary tree in order, whose leaves are the odd ones, or the others.
+/// One of the two trees. Nodes are labelled 1 to n.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Half {
+    /// The first one, in which even labels alone have children.
     Even,
+    /// The second one, in which odd labels alone have.
     Odd,
 }
 
 /// The parent of a label in the binary tree of so many; none for the first of the tree.
 fn parent_label(label: usize, count: usize, half: Half) -> Option<usize> {
-    let parent = in_order_parent(turned(label, count, half), count)?;
-    Some(turned_back(parent, count, half))
+    let parent = in_order_parent(place_of(label, count, half), count)?;
+    Some(label_at(parent, count, half))
 }
 
 /// A label that sends less than the others, by half of the object for each half: of an even number the last one of each tree, which has
@@ -63,9 +65,9 @@ fn free_label(count: usize, half: Half) -> usize {
     if count % 2 == 0 && half == Half::Even { count } else { 1 }
 }
 
-/// The label that stands in the second tree where this one stands in the first: even ones change places with odd ones, in an even number
-/// from the other end, in an odd number with the one before.
-fn turned(label: usize, count: usize, half: Half) -> usize {
+/// Where a label stands in its tree, in order. In the second tree even labels and odd ones have changed places: of an even number they stand
+/// in the mirror, of an odd number each a place further on.
+fn place_of(label: usize, count: usize, half: Half) -> usize {
     match (half, count % 2) {
         (Half::Even, _) => label,
         (Half::Odd, 0) => count + 1 - label,
@@ -73,20 +75,21 @@ fn turned(label: usize, count: usize, half: Half) -> usize {
     }
 }
 
-fn turned_back(label: usize, count: usize, half: Half) -> usize {
+/// Which label stands there.
+fn label_at(place: usize, count: usize, half: Half) -> usize {
     match (half, count % 2) {
-        (Half::Even, _) => label,
-        (Half::Odd, 0) => count + 1 - label,
-        (Half::Odd, _) => label % count + 1,
+        (Half::Even, _) => place,
+        (Half::Odd, 0) => count + 1 - place,
+        (Half::Odd, _) => place % count + 1,
     }
 }
 
-/// The parent in the binary tree whose order, left before middle before right, is that of the labels: a label whose lowest bit is 2^k has
-/// children 2^(k-1) away. Where there are no labels so high, the next lower one that exists takes the place.
-fn in_order_parent(label: usize, count: usize) -> Option<usize> {
-    let bit = 1 << label.trailing_zeros();
-    let up = (label ^ bit) | (bit << 1);
-    let parent = if up <= count { up } else { label ^ bit };
+/// The parent of a place in the binary tree that has its places in order, left before middle before right: one whose lowest bit is 2^k has
+/// children 2^(k-1) below and above. Where the upper one does not exist, it is 2^(k-2) above, and so on down to one that does.
+fn in_order_parent(place: usize, count: usize) -> Option<usize> {
+    let bit = 1 << place.trailing_zeros();
+    let up = (place ^ bit) | (bit << 1);
+    let parent = if up <= count { up } else { place ^ bit };
     (parent > 0).then_some(parent)
 }
 
@@ -106,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_tree_is_turned() {
+    fn the_second_tree_is_mirrored_or_shifted() {
         // Of six, from the other end: 4 of the first tree is 3.
         let parents: Vec<_> = (1..=6).map(|label| parent_label(label, 6, Half::Odd)).collect();
         assert_eq!(parents, [Some(3), Some(1), None, Some(5), Some(3), Some(5)]);
@@ -147,7 +150,11 @@ mod tests {
             let edges = plan.trees[tree].parents.iter().enumerate().filter_map(|(to, from)| Some(((*from)?, to)));
             edges.filter(|&(from, to)| cluster(from) != cluster(to)).collect()
         };
+        // Of two receivers the second has a child less in the first tree, and the first in the second; of one or seven the first has none.
         assert_eq!(entries(0), [(2, 3), (3, 5), (5, 9)]);
         assert_eq!(entries(1), [(1, 3), (3, 4), (4, 10)]);
+        // Who feeds the next cluster is the deepest of 15 receivers, the last but one level of 14, and the first of 16.
+        let deepest = |sizes: &[usize]| tests::plan(plan, sizes).trees.iter().flat_map(PlanTree::depths).max();
+        assert_eq!([&[16][..], &[16, 15], &[15, 15], &[17, 15]].map(deepest), [4, 8, 7, 5].map(Some));
     }
 }

@@ -215,22 +215,21 @@ fn the_first_hashes_come_down_all_trees_and_the_others_down_the_heaviest() {
 fn batches_are_left_to_parents_as_long_as_there_are_any() {
     let trees_of =
         |first: Option<u32>, heaviest: Option<u32>| place(Split::Weighted, &[(3, 1, first), (4, 1, heaviest)]);
-    let is_left = |place: &PlanPlace, known: u32| {
+    let left_to = |place: &PlanPlace, known: u32| {
         let (swarm, trees) = swarm(Some(place.clone()), known);
-        trees.has_manifest_parent(&swarm)
+        trees.manifest_parents(&swarm).into_iter().map(|link| link.0).collect::<Vec<_>>()
     };
     let both = trees_of(Some(1), Some(2));
-    assert!(is_left(&both, 1) && is_left(&both, HASHES_EVERYWHERE));
+    assert_eq!([1, HASHES_EVERYWHERE].map(|known| left_to(&both, known)), [vec![1, 2], vec![2]]);
     // Node 7 is not linked: what comes down all trees still comes, and nothing else.
     let one = trees_of(Some(1), Some(7));
-    assert!(is_left(&one, 1) && !is_left(&one, HASHES_EVERYWHERE));
-    assert!(!is_left(&trees_of(Some(7), Some(7)), 1));
-    let (mut swarm, mut trees) = swarm(Some(both), 1);
+    assert_eq!([1, HASHES_EVERYWHERE].map(|known| left_to(&one, known)), [vec![1], vec![]]);
+    let (mut swarm, mut trees) = swarm(Some(both.clone()), 1);
     trees.in_need = true;
-    assert!(!trees.has_manifest_parent(&swarm), "who is in need asks anybody");
+    assert_eq!(trees.manifest_parents(&swarm), [], "who is in need asks anybody");
     trees.in_need = false;
-    swarm.standing.plan = None;
-    assert!(!trees.has_manifest_parent(&swarm));
+    swarm.standing.plan = Some(PlanPlace { root: NodeId(4), ..both });
+    assert_eq!(trees.manifest_parents(&swarm), [], "in a broadcast of another root nobody is sent any");
 }
 
 #[test]
