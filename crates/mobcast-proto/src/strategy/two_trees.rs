@@ -62,7 +62,7 @@ fn parent_label(label: usize, count: usize, half: Half) -> Option<usize> {
 /// A label that sends less than the others, by half of the object for each half: of an even number the last one of each tree, which has
 /// one child there; of an odd number the one that is a leaf of both.
 fn free_label(count: usize, half: Half) -> usize {
-    if count % 2 == 0 && half == Half::Even { count } else { 1 }
+    if count.is_multiple_of(2) && half == Half::Even { count } else { 1 }
 }
 
 /// Where a label stands in its tree, in order. In the second tree even labels and odd ones have changed places: of an even number they stand
