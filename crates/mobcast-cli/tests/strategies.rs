@@ -60,7 +60,7 @@ fn every_strategy_serves_two_clusters() {
 fn a_group_that_has_gathered_gets_what_is_predicted_to_be_fastest() {
     for (clusters, bytes, expected) in [
         (vec!["A", "A", "A"], 10_000, "in one frame to each: 10 kB to 3 nodes in one cluster, predicted "),
-        (vec!["A", "A", "A"], BYTES, "chain: 3 MB to 3 nodes in one cluster, predicted "),
+        (vec!["A", "A", "A"], BYTES, "two-trees: 3 MB to 3 nodes in one cluster, predicted "),
         (vec!["A", "B", "B"], BYTES, "3 MB to 3 nodes in 2 clusters, predicted "),
     ] {
         let experiment = Experiment::new();
