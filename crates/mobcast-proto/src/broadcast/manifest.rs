@@ -239,11 +239,12 @@ impl Broadcast {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::content::manifest::Chain;
     use crate::group::place::tests::place;
     use crate::group::place::{PlanPlace, TreePlace};
     use crate::node::Node;
     use crate::node::testing::{
-        announcement, broadcast_of, descriptor, founder, give_place, linked, outputs, to_verify,
+        PIECE_BYTES, announcement, broadcast_of, descriptor, founder, give_place, linked, outputs, to_verify,
     };
     use crate::units::NodeId;
 
@@ -340,6 +341,27 @@ mod tests {
     fn a_parent_that_has_what_it_has_not_sent_is_asked_at_once() {
         let (mut node, id, parent) = below_a_parent();
         assert_eq!(asked_when_told_by(&mut node, id, parent, Time::ZERO), [parent]);
+    }
+
+    #[test]
+    fn what_waits_to_be_verified_was_sent() {
+        let (mut node, id, parent) = below_a_parent();
+        let mut chain = Chain::new(&descriptor("chain", 100));
+        for _ in 0..2 {
+            let (first, previous) = (PieceIndex(chain.pieces()), chain.last());
+            let hashes = vec![Digest([3; 32]); 10].into();
+            let batch = Batch { broadcast: id, piece_size: PIECE_BYTES, first, previous, hashes, end: None };
+            chain.accept(&batch, &batch.to_bytes()).expect("it continues the chain");
+            node.handle_frame(Time::ZERO, parent, Frame::Batch { batch, signature: Signature([1; 64]) });
+        }
+        node.handle_frame(Time::ZERO, parent, Frame::Have { broadcast: id, batches: 2, pieces: Vec::new() });
+        for known in [10, 20] {
+            let said = outputs(&mut node);
+            assert!(!said.iter().any(|output| matches!(output, Output::Send { frame: Frame::WantBatches { .. }, .. })));
+            node.handle_verified(Time::ZERO, to_verify(&said).expect("a batch"), true);
+            assert_eq!(broadcast_of(&mut node, id).swarm().known(), known);
+        }
+        assert_eq!(asked(&mut node), []);
     }
 
     #[test]
