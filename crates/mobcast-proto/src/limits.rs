@@ -129,6 +129,8 @@ pub const BATCH_INTERVAL: Duration = Duration::from_millis(10);
 pub const BATCH_HASHES_MAX: usize = 1024;
 /// A link on which nothing arrived for this long is asked for a sign of life.
 pub const PING_INTERVAL: Duration = Duration::from_secs(2);
+/// One on which something does is asked this often, for its round-trip time.
+pub const RTT_INTERVAL: Duration = Duration::from_secs(10);
 /// A peer that was silent for this long is given up.
 pub const SILENCE_MAX: Duration = Duration::from_secs(10);
 const _: () = assert!(PING_INTERVAL.0 * 3 < SILENCE_MAX.0);

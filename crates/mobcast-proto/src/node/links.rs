@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use crate::flow::upload::Upload;
 use crate::group::report::Report;
 use crate::io::{CloseReason, Dial, Event, Output, PeerIdentity};
-use crate::limits::{LINKS_MAX, LINKS_SPARE, PING_INTERVAL, SILENCE_MAX};
+use crate::limits::{LINKS_MAX, LINKS_SPARE, PING_INTERVAL, RTT_INTERVAL, SILENCE_MAX};
 use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, ClusterId, LinkId, NodeId};
 use crate::wire::frame::{Frame, Hello, Join};
@@ -34,6 +34,8 @@ pub(super) struct Link {
     complained: bool,
     pinged_at: Option<Time>,
     rtt_min: Option<Duration>,
+    /// How often its round-trip time was measured.
+    answers: u32,
     /// Since when this node sends over another link to the same member.
     retired_at: Option<Time>,
     /// Whether the peer does.
@@ -54,6 +56,7 @@ impl Link {
             complained: false,
             pinged_at: None,
             rtt_min: None,
+            answers: 0,
             retired_at: None,
             left_by_peer: false,
             answered_claim: None,
@@ -63,6 +66,14 @@ impl Link {
 
     fn dialled(now: Time, dial: Dial, greeted: Vec<BroadcastId>) -> Link {
         Link { dial: Some(dial), greeted, ..Link::accepted(now) }
+    }
+
+    /// Whether to ask for a sign of life, or for the round-trip time of a link that gives enough of them: that is measured twice soon
+    /// after one another, because whoever begins is busy. On a slow link that many share each frame counts.
+    fn is_to_be_pinged(&self, now: Time) -> bool {
+        let silent = now.since(self.heard_at) >= PING_INTERVAL;
+        let interval = if silent || self.answers < 2 { PING_INTERVAL } else { RTT_INTERVAL };
+        self.pinged_at.is_none_or(|at| now.since(at) >= interval)
     }
 
     pub(super) fn heard(&mut self, now: Time) {
@@ -350,7 +361,7 @@ impl Node {
                 if joining && self.membership.join_link == Some(id) {
                     self.join_link_down();
                 }
-            } else if link.member().is_some() && link.pinged_at.is_none_or(|at| now.since(at) >= PING_INTERVAL) {
+            } else if link.member().is_some() && link.is_to_be_pinged(now) {
                 self.ping(id);
             }
         }
@@ -382,6 +393,7 @@ impl Node {
             return self.drop_peer(link, CloseReason::Violation("answered a ping that was never sent".into()));
         }
         let rtt = now.since(Time(token));
+        state.answers = state.answers.saturating_add(1);
         state.rtt_min = Some(state.rtt_min.map_or(rtt, |min| min.min(rtt)));
         for broadcast in self.broadcasts.values_mut() {
             broadcast.handle_rtt(link, rtt);
