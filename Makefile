@@ -3,7 +3,7 @@
 .PHONY: help demo lab-demo test install
 
 help:
-	@echo 'make demo      build, then broadcast 256 MiB to 16 nodes in 4 clusters on this machine'
+	@echo 'make demo      build, then broadcast 256 MiB among 16 nodes in 4 clusters on this machine'
 	@echo 'make lab-demo  build, then broadcast 64 MB over an emulated WAN of 4 x 4 nodes (needs root)'
 	@echo 'make test      everything that CI runs: tidy, fmt, clippy, doc, tests'
 	@echo 'make install   build the command and put it into ~/.cargo/bin'
