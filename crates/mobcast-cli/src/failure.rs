@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::output::printable;
+
 /// The exit statuses of the command's contract.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
@@ -42,7 +44,7 @@ impl Failure {
     pub fn new(status: Status, message: impl fmt::Display) -> Failure {
         // An error of a library may have several lines; scripts count on one.
         let message = message.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
-        Failure { status, message }
+        Failure { status, message: printable(&message) }
     }
 
     /// The user interrupted the command.
@@ -68,5 +70,11 @@ mod tests {
     fn a_message_is_one_line() {
         let failure = Failure::new(Status::Failed, "two\n  lines ");
         assert_eq!(failure.to_string(), "two lines");
+    }
+
+    #[test]
+    fn words_of_others_do_not_move_the_cursor() {
+        let failure = Failure::new(Status::Failed, "aborted: \u{1b}[2Jall is well");
+        assert_eq!(failure.to_string(), "aborted: \u{fffd}[2Jall is well");
     }
 }

@@ -31,6 +31,11 @@ pub fn tell(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
+/// Text that may hold words of other machines: it must not move the cursor, or write over what stands there.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
 /// Writes a report as one line of JSON to standard output.
 pub fn print_json(report: &impl Serialize) -> Outcome {
     let text = serde_json::to_string(report)

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap::builder::BoolishValueParser;
-use mobcast::{Broadcast, Completed, Error, EventStream, Group, GroupEvent, Offer, Progress, Sink, SinkOptions};
+use mobcast::{
+    Broadcast, Completed, Error, EventStream, Group, GroupEvent, NodeId, Offer, Progress, Sink, SinkOptions,
+};
 
 use crate::args::{NodeArgs, OutputArgs};
 use crate::failure::{Failure, Outcome, Status};
@@ -19,6 +21,9 @@ use crate::ticket::TicketSource;
 
 /// Telling the others that this node gives up takes no longer than this.
 const ABORT_MAX: Duration = Duration::from_millis(100);
+
+/// Who made the ticket.
+const FOUNDER: NodeId = NodeId(0);
 
 /// A receiver that has lost sight of the sender before anything was offered gives up after this: others that know of an
 /// object have told it by then.
@@ -180,7 +185,14 @@ async fn accept(
     let offer = loop {
         let patience = give_up_at.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
         tokio::select! {
-            offer = group.next_offer() => break offer?,
+            offer = group.next_offer() => match offer? {
+                offer if offer.root == FOUNDER => break offer,
+                // Any member may offer something; the ticket is the founder's.
+                other => {
+                    screen.say(&format!("not taken: {} offers something, and the ticket is not its own", other.root));
+                    other.decline("its receiver takes only what the founder of the group sends");
+                }
+            },
             words = next_word(events) => {
                 screen.say(&words);
                 give_up_at.get_or_insert(Instant::now() + OFFER_PATIENCE);
@@ -197,8 +209,7 @@ async fn accept(
 fn announcement(offer: &Offer) -> String {
     let name = match String::from_utf8_lossy(&offer.name) {
         name if name.is_empty() => "an object without a name".to_owned(),
-        // A name from outside must not move the cursor.
-        name => name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect(),
+        name => name.into_owned(),
     };
     let length = offer.length.map_or("unknown length".into(), show_size);
     let piece_kib = offer.piece_size >> 10;

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use mobcast::Ticket;
+use tokio::time::{timeout, timeout_at};
 
 use crate::failure::{Failure, Outcome, Status};
 
@@ -80,8 +81,8 @@ impl TicketSource {
     /// next one.
     pub fn is_current(&self, ticket: &Ticket) -> bool {
         match self {
-            TicketSource::File(path) => ticket_in(path).is_some_and(|there| there == *ticket),
-            TicketSource::Text(_) | TicketSource::Stdin => true,
+            TicketSource::File(path) if !is_special(path) => ticket_in(path).is_some_and(|there| there == *ticket),
+            TicketSource::File(_) | TicketSource::Text(_) | TicketSource::Stdin => true,
         }
     }
 
@@ -118,28 +119,56 @@ fn read_lines(from: impl BufRead) -> io::Result<String> {
     Ok(text)
 }
 
+/// What stands in a file, and whether others may read it. Something that is no file is opened and read on a thread of its own, which
+/// nobody waits for beyond `deadline`.
+async fn open_and_read(path: &Path, deadline: Instant, say: &mut impl FnMut(&str)) -> (io::Result<String>, bool) {
+    if is_special(path) {
+        let special = path.to_owned();
+        let mut read = tokio::task::spawn_blocking(move || File::open(special).and_then(read_text));
+        let read = match timeout(POLL_INTERVAL, &mut read).await {
+            Ok(read) => Ok(read),
+            Err(_) => {
+                say_waiting(path, say);
+                timeout_at(deadline.into(), read).await
+            }
+        };
+        let late = |_| Ok(Err(io::Error::from(ErrorKind::TimedOut)));
+        return (read.unwrap_or_else(late).unwrap_or_else(|panic| Err(io::Error::other(panic))), false);
+    }
+    let metadata = fs::metadata(path);
+    let others_may_read = metadata.is_ok_and(|metadata| metadata.mode() & 0o077 != 0);
+    (File::open(path).and_then(read_text), others_may_read)
+}
+
+fn say_waiting(path: &Path, say: &mut impl FnMut(&str)) {
+    say(&format!("waiting for the ticket in {}", path.display()));
+}
+
 async fn wait_for(path: &Path, deadline: Instant, say: &mut impl FnMut(&str)) -> Outcome<String> {
     let started = Instant::now();
     let mut is_told = false;
     loop {
         let cannot = |error| Failure::new(Status::LocalIo, format_args!("cannot read {}: {error}", path.display()));
-        match File::open(path) {
-            Ok(file) => {
-                let metadata = file.metadata().map_err(cannot)?;
-                if metadata.is_file() && metadata.mode() & 0o077 != 0 {
+        let (there, others_may_read) = open_and_read(path, deadline, say).await;
+        match there {
+            // Whoever writes it may just have made it.
+            Ok(text) if !text.trim().is_empty() || Instant::now() >= deadline => {
+                if others_may_read {
                     let path = path.display();
                     say(&format!("warning: {path} holds a secret that others may read: chmod 600 {path}"));
                 }
-                return read_text(file).map_err(cannot);
+                return Ok(text);
             }
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(cannot(error)),
-            Err(_) if Instant::now() < deadline => {
+            Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::TimedOut) => {
+                return Err(cannot(error));
+            }
+            _ if Instant::now() < deadline => {
                 if !std::mem::replace(&mut is_told, true) {
-                    say(&format!("waiting for the ticket in {}", path.display()));
+                    say_waiting(path, say);
                 }
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
-            Err(_) => {
+            _ => {
                 let (path, seconds) = (path.display(), started.elapsed().as_secs());
                 let message = format!(
                     "{path} did not appear within {seconds} s: start mobcast send --ticket-file {path}, or give a \
@@ -151,8 +180,16 @@ async fn wait_for(path: &Path, deadline: Instant, say: &mut impl FnMut(&str)) ->
     }
 }
 
+/// Whether a path leads to something that is no file and may keep whoever opens it waiting, as a named pipe does.
+fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
+}
+
 /// The ticket in a file, if there is one.
 fn ticket_in(path: &Path) -> Option<Ticket> {
+    if is_special(path) {
+        return None;
+    }
     File::open(path).and_then(read_text).ok()?.parse().ok()
 }
 

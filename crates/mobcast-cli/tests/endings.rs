@@ -8,13 +8,20 @@ use std::io::Write;
 
 use rustix::process::Signal;
 
-use common::{Experiment, Process, data, eventually, names};
+use common::{Experiment, Process, data, eventually, mobcast, names};
 
 /// Interrupts a process, which must end by itself with this status: `wait` has the limit for what hangs.
 #[track_caller]
 fn interrupt(process: Process, code: i32) -> common::Ended {
     process.signal(Signal::INT);
     process.ends_with(code)
+}
+
+/// A receiver that has partial data.
+fn receiving(experiment: &Experiment, receiver: Process) -> Process {
+    receiver.expect_line("receiving");
+    eventually("partial data is there", || partial_exists(experiment));
+    receiver
 }
 
 fn partial_exists(experiment: &Experiment) -> bool {
@@ -27,9 +34,7 @@ fn an_interrupted_receiver_leaves_nothing() {
     let (send, mut stdin) = experiment.send_pipe(["--receivers", "1"]);
     let receiver = experiment.recv("a", ["copy"]);
     stdin.write_all(&data(3_000_000)).expect("written");
-    receiver.expect_line("receiving");
-    eventually("partial data is there", || partial_exists(&experiment));
-    interrupt(receiver, 130);
+    interrupt(receiving(&experiment, receiver), 130);
     assert_eq!(names(&experiment.path("")), ["ticket"]);
     // Another one takes its place.
     let other = experiment.recv("b", ["copy"]);
@@ -40,15 +45,43 @@ fn an_interrupted_receiver_leaves_nothing() {
 }
 
 #[test]
+fn a_receiver_whose_terminal_is_gone_leaves_nothing() {
+    let experiment = Experiment::new();
+    let (send, mut stdin) = experiment.send_pipe(["--receivers", "1"]);
+    let receiver = experiment.recv("a", ["copy"]);
+    stdin.write_all(&data(3_000_000)).expect("written");
+    let receiver = receiving(&experiment, receiver);
+    receiver.signal(Signal::HUP);
+    receiver.ends_with(130);
+    assert_eq!(names(&experiment.path("")), ["ticket"]);
+    interrupt(send, 130);
+}
+
+#[test]
+fn a_receiver_that_is_to_outlive_its_terminal_does() {
+    let experiment = Experiment::new();
+    let (send, mut stdin) = experiment.send_pipe(["--receivers", "1"]);
+    let copy = experiment.path("copy");
+    let command =
+        format!("trap '' HUP; exec {} recv {} {}", env!("CARGO_BIN_EXE_mobcast"), experiment.ticket(), copy.display());
+    let receiver = Process::start("a", std::process::Command::new("sh").args(["-c", &command]));
+    stdin.write_all(&data(3_000_000)).expect("written");
+    let receiver = receiving(&experiment, receiver);
+    receiver.signal(Signal::HUP);
+    drop(stdin);
+    receiver.succeeds();
+    send.succeeds();
+    assert_eq!(fs::read(copy).expect("there"), data(3_000_000));
+}
+
+#[test]
 fn an_interrupted_receiver_of_a_tree_leaves_nothing() {
     let experiment = Experiment::new();
     let source = experiment.directory("source");
     fs::write(source.join("large"), data(20_000_000)).expect("written");
     let send = experiment.send([source.as_os_str(), "--receivers=1".as_ref(), "--max-rate=1MB/s".as_ref()]);
     let receiver = experiment.recv("a", ["copy"]);
-    receiver.expect_line("receiving");
-    eventually("partial data is there", || partial_exists(&experiment));
-    interrupt(receiver, 130);
+    interrupt(receiving(&experiment, receiver), 130);
     assert_eq!(names(&experiment.path("")), ["source", "ticket"]);
     interrupt(send, 130);
 }
@@ -59,6 +92,47 @@ fn a_receiver_is_interrupted_while_it_waits_for_the_ticket() {
     let receiver = experiment.recv("a", ["copy"]);
     receiver.expect_line("waiting for the ticket");
     interrupt(receiver, 130);
+}
+
+#[test]
+fn a_receiver_is_interrupted_while_it_waits_for_a_ticket_in_a_pipe() {
+    let experiment = Experiment::new();
+    let pipe = named_pipe(&experiment);
+    let receiver = Process::start("a", mobcast().args(["recv", &pipe, "--verify-only"]));
+    // It has to be opened at its other end.
+    receiver.expect_line("waiting for the ticket");
+    interrupt(receiver, 130);
+}
+
+#[test]
+fn a_ticket_comes_through_a_pipe() {
+    let experiment = Experiment::new();
+    let source = experiment.file("source", 1_000_000);
+    let send = experiment.send([source.as_os_str(), "--receivers=1".as_ref()]);
+    let pipe = named_pipe(&experiment);
+    let receiver = Process::start("a", mobcast().args(["recv", &pipe, "--verify-only"]));
+    fs::write(&pipe[1..], send.first_line()).expect("somebody reads it");
+    receiver.succeeds();
+    send.succeeds();
+}
+
+#[test]
+fn a_ticket_file_that_is_still_empty_is_waited_for() {
+    let experiment = Experiment::new();
+    fs::write(experiment.path("ticket"), "").expect("written");
+    let receiver = experiment.recv("a", ["--verify-only"]);
+    receiver.expect_line("waiting for the ticket");
+    let source = experiment.file("source", 1_000_000);
+    experiment.send([source.as_os_str(), "--receivers=1".as_ref()]).succeeds();
+    receiver.succeeds();
+}
+
+/// A named pipe, as an argument.
+fn named_pipe(experiment: &Experiment) -> String {
+    let pipe = experiment.path("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
+    assert!(made.success());
+    format!("@{}", pipe.display())
 }
 
 #[test]
@@ -136,6 +210,21 @@ fn a_source_that_changes_is_a_failure_everywhere() {
     let ended = receiver.ends_with(1);
     assert!(ended.complaint().contains("changed"), "{}", ended.stderr);
     assert_eq!(names(&experiment.path("")), ["source", "ticket"], "nothing is under the final name");
+}
+
+/// Everything was read, and somebody has it; then the file is emptied, and another one comes.
+#[test]
+fn a_source_that_cannot_be_read_again_is_a_failure() {
+    let experiment = Experiment::new();
+    let source = experiment.file("source", 80_000_000);
+    let send = experiment.send([source.as_os_str(), "--receivers=2".as_ref()]);
+    let first = experiment.recv("a", ["--verify-only"]);
+    first.expect_line("complete");
+    fs::File::options().write(true).open(&source).expect("opened").set_len(0).expect("emptied");
+    let second = experiment.recv("b", ["--verify-only"]);
+    let ended = send.ends_with(1);
+    assert!(ended.complaint().contains("source"), "{}", ended.stderr);
+    drop((first, second));
 }
 
 #[test]

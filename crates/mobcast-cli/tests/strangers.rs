@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use mobcast::Ticket;
+use mobcast::{BroadcastOptions, Group, GroupOptions, Sink, SinkOptions, Source, Ticket};
 
 use common::{Experiment, Process, data, eventually};
 use support_tls::Impostor;
@@ -22,6 +22,30 @@ const STRANGERS: usize = 1_000;
 const OPEN_FILES_MAX: usize = 512 + 64;
 /// What the README promises of a node.
 const RESIDENT_KIB_MAX: u64 = 96 << 10;
+
+/// A member of the group offers something before whoever made the ticket does.
+#[test]
+fn a_receiver_takes_only_what_the_founder_sends() {
+    let experiment = Experiment::new();
+    let source = experiment.file("source", 1_000_000);
+    let send = experiment.send([source.as_os_str(), "--receivers=2".as_ref(), "--gather".as_ref()]);
+    let ticket = ticket(&send);
+    let runtime = tokio::runtime::Runtime::new().expect("threads");
+    let options = GroupOptions { name: "rival".into(), cluster: Some("default".into()), ..GroupOptions::default() };
+    let rival = runtime.block_on(Group::join(&ticket, options, GUARD)).expect("admitted");
+    let offer = rival.broadcast(Source::bytes(data(1_000)), BroadcastOptions::default());
+    let _own = runtime.block_on(offer).expect("it may");
+    let receiver = experiment.recv("a", ["copy"]);
+    receiver.expect_line("not taken: node 1 offers something");
+    runtime.block_on(async {
+        let offer = rival.next_offer().await.expect("the founder's");
+        let mut taken = offer.receive(Sink::verify_only(), SinkOptions::default()).await.expect("taken");
+        taken.complete().await.expect("all of it");
+    });
+    receiver.succeeds();
+    send.succeeds();
+    assert_eq!(std::fs::read(experiment.path("copy")).expect("there"), data(1_000_000));
+}
 
 fn address(send: &Process) -> SocketAddr {
     ticket(send).addresses[0]

@@ -409,7 +409,7 @@ impl Broadcast {
     }
 
     /// Payload has arrived and is where it belongs.
-    pub fn handle_payload(&mut self, now: Time, link: LinkId, piece: PieceIndex, range: ByteRange) {
+    pub fn handle_payload(&mut self, now: Time, link: LinkId, piece: PieceIndex, range: ByteRange) -> bool {
         self.swarm.set_now(now);
         self.arrived_at = now;
         if self.strategy.takes_pushed_pieces() {
@@ -422,6 +422,7 @@ impl Broadcast {
         if arrival.room {
             self.tell_strategy(StrategyEvent::LinkMeasured(link));
         }
+        arrival.crumbs
     }
 
     /// A piece is verified and stored. True if it was the last one.
@@ -437,10 +438,10 @@ impl Broadcast {
         self.finish_if_complete()
     }
 
-    /// A piece did not match its hash. Returns who sent it.
-    pub fn handle_wrong(&mut self, now: Time, piece: PieceIndex) -> Vec<LinkId> {
+    /// A piece did not match its hash, or (`forged` false) not all its bytes were there. Returns who is to blame.
+    pub fn handle_wrong(&mut self, now: Time, piece: PieceIndex, forged: bool) -> Vec<LinkId> {
         self.swarm.set_now(now);
-        let blamed = self.swarm.add_wrong(piece);
+        let blamed = self.swarm.add_wrong(piece, forged);
         self.tell_strategy(StrategyEvent::PieceWrong(piece));
         if self.phase == Phase::Active && self.swarm.is_paused() {
             self.resume();
@@ -476,7 +477,7 @@ impl Broadcast {
             self.swarm.send(link, Frame::Reject { broadcast: self.id, piece });
         }
         for (piece, _) in self.swarm.open().map(|(p, o)| (p, o.len())).collect::<Vec<_>>() {
-            self.swarm.add_wrong(piece);
+            self.swarm.add_wrong(piece, false);
         }
     }
 

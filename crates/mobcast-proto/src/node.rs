@@ -34,6 +34,7 @@ mod announcements;
 mod broadcasts;
 mod coordination;
 mod endings;
+mod finished;
 mod founder;
 mod gauge;
 mod group;
@@ -50,6 +51,7 @@ mod succession;
 pub(crate) mod testing;
 pub mod view;
 
+use finished::Finished;
 use links::Link;
 use membership::Membership;
 use releases::{Held, Unsaid};
@@ -161,7 +163,7 @@ pub struct Node {
     payload_at: Time,
     /// The word that a root is gone, of broadcasts that this node has not heard of.
     held_root_losses: BTreeMap<BroadcastId, (LinkId, Frame)>,
-    finished: BTreeSet<BroadcastId>,
+    finished: Finished,
     /// The last releases, which not all peers have heard from this node.
     unsaid: VecDeque<Unsaid>,
     /// Releases of small objects, which leave together with what else goes to a peer.
@@ -217,7 +219,7 @@ impl Node {
             untold: Vec::new(),
             payload_at: now,
             held_root_losses: BTreeMap::new(),
-            finished: BTreeSet::new(),
+            finished: Finished::default(),
             unsaid: VecDeque::new(),
             held_releases: Held::default(),
             banned: BTreeSet::new(),
@@ -453,7 +455,10 @@ impl Node {
             return self.filler_arrived(link, range.len());
         }
         self.payload_at = now;
-        self.with_broadcast(broadcast, |b| b.handle_payload(now, link, piece, range));
+        let crumbs = self.with_broadcast(broadcast, |b| b.handle_payload(now, link, piece, range)) == Some(true);
+        if crumbs {
+            self.drop_peer(link, CloseReason::Violation(format!("sends {broadcast} in crumbs")));
+        }
     }
 
     /// The driver has sent a part of a piece that [`Output::SendPayload`] asked for, or dropped it.
@@ -476,11 +481,8 @@ impl Node {
     /// A piece did not match its hash, or (`forged` false) not all its bytes were there.
     pub fn handle_wrong(&mut self, now: Time, broadcast: BroadcastId, piece: PieceIndex, forged: bool) {
         self.set_now(now);
-        let blamed = self.with_broadcast(broadcast, |b| b.handle_wrong(now, piece)).unwrap_or_default();
-        // Of several contributors nobody can be blamed; the next try comes from one.
-        if let [link] = blamed[..]
-            && forged
-        {
+        let blamed = self.with_broadcast(broadcast, |b| b.handle_wrong(now, piece, forged)).unwrap_or_default();
+        for link in blamed {
             self.drop_peer(link, CloseReason::Violation(format!("sent a forged {piece} of {broadcast}")));
         }
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 pub mod view;
 
-use crate::output::tell;
+use crate::output::{printable, tell};
 
 pub use view::{ClusterProgress, Snapshot};
 
@@ -62,7 +62,7 @@ impl Screen {
     /// Writes a line that a program waits for, above the bars and also with `--quiet`.
     pub fn signal(&mut self, line: &str) {
         self.clear();
-        tell(&format!("{line}\n"));
+        tell(&format!("{}\n", printable(line)));
     }
 
     /// Shows how far it is, if it is time to; fills in the rate.

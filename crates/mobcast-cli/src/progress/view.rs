@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::output::printable;
 use crate::quantity::{show_rate, show_size, show_time};
 
 /// How far a broadcast is, as this process knows it.
@@ -57,6 +58,7 @@ impl Snapshot {
         for cluster in self.clusters.iter().take(CLUSTER_LINES_MAX) {
             let bar = bar(fraction(cluster.bytes, self.length));
             let ClusterProgress { name, nodes, nodes_complete, .. } = cluster;
+            let name = printable(name);
             lines.push(format!("{bar} {name:name_width$}  {nodes_complete} of {nodes} nodes done"));
         }
         if let Some(more) = self.clusters.len().checked_sub(CLUSTER_LINES_MAX).filter(|&more| more > 0) {

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use clap::builder::{BoolishValueParser, PossibleValuesParser};
 use mobcast::{
-    AUTO, Broadcast, BroadcastOptions, DEFAULT_PORT, EventStream, Gauge, Group, GroupEvent, Progress, STRATEGIES,
-    Source,
+    AUTO, Broadcast, BroadcastOptions, DEFAULT_PORT, Error, EventStream, Gauge, Group, GroupEvent, Progress,
+    STRATEGIES, Source,
 };
 use serde_json::json;
 use tokio::time::timeout;
@@ -271,6 +271,11 @@ fn hand_out(group: &Group, args: &SendArgs, screen: &mut Screen) -> Outcome {
 }
 
 /// A broadcast from the root's side, while it runs.
+/// Waits until the source is read, or if it is until everybody is released; fails as soon as the broadcast does.
+async fn next_end(broadcast: &mut Broadcast, is_read: bool) -> Result<(), Error> {
+    if is_read { broadcast.released().await } else { broadcast.complete().await.map(drop) }
+}
+
 struct Sending<'a> {
     args: &'a SendArgs,
     broadcast: Broadcast,
@@ -297,17 +302,21 @@ impl<'a> Sending<'a> {
     /// Serves until it is over, one way or another.
     async fn serve(&mut self, mut events: EventStream, interrupt: &mut Interrupt) -> Outcome {
         let mut tick = tokio::time::interval(DRAW_INTERVAL);
-        let (mut is_read, mut has_events) = (false, true);
+        let (mut is_read, mut is_released, mut has_events) = (false, false, true);
         loop {
             tokio::select! {
-                completed = self.broadcast.complete(), if !is_read => {
-                    completed?;
-                    is_read = true;
+                ended = next_end(&mut self.broadcast, is_read), if !is_released => {
+                    ended?;
+                    (is_read, is_released) = (true, is_read);
                 }
-                event = events.next(), if has_events => match event {
-                    Some(event) => self.tell(&event),
-                    None => has_events = false,
-                },
+                event = events.next(), if has_events => {
+                    match event {
+                        Some(event) => self.tell(&event),
+                        None => has_events = false,
+                    }
+                    // Who is there is looked up ten times a second, however much happens.
+                    continue;
+                }
                 () = interrupt.wait() => {
                     self.observe();
                     return self.roster.at_interrupt();

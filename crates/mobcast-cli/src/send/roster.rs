@@ -3,9 +3,10 @@
 //! Promises: a decision to give up never cuts off a receiver that is still receiving. It is a function of what it is
 //! told and of the times that come with it; it reads no clock.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use mobcast::{NodeProgress, NodeState};
+use mobcast::{NodeId, NodeProgress, NodeState};
 
 use crate::failure::{Failure, Status};
 
@@ -33,8 +34,8 @@ impl Roster {
     /// These are the receivers at `now`. Whoever was there and is not any more was lost, even if it had not begun.
     pub fn observe(&mut self, receivers: &[NodeProgress], now: Instant) {
         let were = (self.receivers.len(), self.count(is_there));
-        let is_listed = |node| receivers.iter().any(|receiver| receiver.node == node);
-        self.receivers.retain(|receiver| !is_listed(receiver.node));
+        let listed: BTreeSet<NodeId> = receivers.iter().map(|receiver| receiver.node).collect();
+        self.receivers.retain(|receiver| !listed.contains(&receiver.node));
         for vanished in self.receivers.iter_mut().filter(|receiver| receiver.state == NodeState::Receiving) {
             vanished.state = NodeState::Lost;
         }

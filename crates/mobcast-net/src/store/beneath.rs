@@ -129,7 +129,15 @@ pub(crate) fn remove_tree(parent: impl AsFd, name: &[u8]) -> Result<(), Errno> {
         result => result?,
     };
     for subdirectory in subdirectories {
-        remove_tree(parent, &[name, b"/", &subdirectory].concat())?;
+        let path = [name, b"/", &subdirectory].concat();
+        match remove_tree(parent, &path) {
+            // So did this one, and holds nothing but directories.
+            Err(Errno::ACCESS) => {
+                fs::chmodat(parent, name, Mode::RWXU, AtFlags::empty())?;
+                remove_tree(parent, &path)?;
+            }
+            result => result?,
+        }
     }
     fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
 }

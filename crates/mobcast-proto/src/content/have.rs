@@ -46,6 +46,26 @@ impl HaveSet {
         fresh
     }
 
+    /// Adds a run and appends those of its pieces that were not in the set to `fresh`, which ends before it. Looks at 64 pieces at a
+    /// time, so that what is no news costs little, however much is said.
+    pub fn insert_run(&mut self, run: Run, fresh: &mut Vec<Run>) {
+        let (first, end) = (run.first.0, run.first.0 + run.count);
+        assert!(end <= PIECES_MAX, "a run to {end} is beyond the limit");
+        let words = (end as usize).div_ceil(64);
+        if words > self.words.len() {
+            self.words.resize(words, 0);
+        }
+        for index in first as usize / 64..words {
+            let from = first.saturating_sub(index as u32 * 64).min(63);
+            let upto = (end - index as u32 * 64).min(64);
+            let mask = u64::MAX << from & u64::MAX >> (64 - upto);
+            let news = mask & !self.words[index];
+            self.words[index] |= news;
+            self.count += news.count_ones();
+            bits_of(index, news).for_each(|piece| push_piece(fresh, piece));
+        }
+    }
+
     /// Removes `piece`; false if it was not in the set.
     pub fn remove(&mut self, piece: PieceIndex) -> bool {
         let present = self.contains(piece);
@@ -181,6 +201,27 @@ mod tests {
             let runs = read_runs(&mut r).unwrap();
             prop_assert!(r.end().is_ok());
             prop_assert_eq!(runs.iter().flat_map(|run| run.pieces()).map(|p| p.0).collect::<BTreeSet<_>>(), model);
+        }
+
+        #[test]
+        fn a_run_is_added_as_its_pieces_are(
+            pieces in proptest::collection::vec(0u32..300, 0..100),
+            runs in proptest::collection::vec((0u32..300, 1u32..200), 1..4),
+        ) {
+            let mut one_by_one = HaveSet::new();
+            for piece in pieces {
+                one_by_one.insert(PieceIndex(piece));
+            }
+            let mut at_once = one_by_one.clone();
+            for (first, count) in runs {
+                let run = Run { first: PieceIndex(first), count };
+                let expected = runs_of(run.pieces().filter(|&piece| one_by_one.insert(piece)));
+                let mut fresh = Vec::new();
+                at_once.insert_run(run, &mut fresh);
+                prop_assert_eq!(fresh, expected);
+                prop_assert_eq!(&at_once, &one_by_one);
+                prop_assert_eq!(at_once.count(), one_by_one.count());
+            }
         }
 
         #[test]

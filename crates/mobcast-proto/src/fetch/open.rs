@@ -25,6 +25,8 @@ pub struct OpenPiece {
     pub parts: Vec<Part>,
     /// Peers from which bytes have come: to blame if they are wrong.
     pub contributors: Vec<LinkId>,
+    /// Those of them that were not asked when they began.
+    pub unasked: Vec<LinkId>,
     /// When the last byte arrived: from then on it waits for being verified and stored.
     pub arrived_at: Option<Time>,
 }
@@ -32,7 +34,14 @@ pub struct OpenPiece {
 impl OpenPiece {
     /// A piece of `len` bytes, of which nothing has arrived.
     pub fn new(len: u32) -> OpenPiece {
-        OpenPiece { len, received: Vec::new(), parts: Vec::new(), contributors: Vec::new(), arrived_at: None }
+        OpenPiece {
+            len,
+            received: Vec::new(),
+            parts: Vec::new(),
+            contributors: Vec::new(),
+            unasked: Vec::new(),
+            arrived_at: None,
+        }
     }
 
     /// Bytes of the piece.

@@ -76,6 +76,32 @@ impl Audience {
     }
 }
 
+/// Chunks have at least [`CHUNK_BYTES_MIN`](crate::limits::CHUNK_BYTES_MIN) bytes but for the last one of what was asked for, or of a part of
+/// it: whoever sends less than this on the average…
+const CHUNK_BYTES_MEAN_MIN: u64 = 1 << 10;
+/// …beside so many chunks for each request…
+const CHUNKS_PER_REQUEST: u64 = 4;
+/// …and this many once, keeps its peer busy with fragments.
+const CHUNKS_AT_LEAST: u64 = 64;
+
+/// How the payload of a peer has come.
+#[derive(Debug, Default)]
+pub(super) struct Chunks {
+    /// What it was asked for, in requests.
+    pub(super) requests: u64,
+    count: u64,
+    bytes: u64,
+}
+
+impl Chunks {
+    /// A chunk has come. Whether so many are so small that this is no honest sender's.
+    pub(super) fn add(&mut self, bytes: u32) -> bool {
+        self.count += 1;
+        self.bytes += u64::from(bytes);
+        self.count > CHUNKS_AT_LEAST + CHUNKS_PER_REQUEST * self.requests + self.bytes / CHUNK_BYTES_MEAN_MIN
+    }
+}
+
 /// A peer in a broadcast. First what is looked at of every peer whenever a piece is stored, so that it lies together.
 #[derive(Debug)]
 pub struct SwarmPeer {
@@ -87,6 +113,10 @@ pub struct SwarmPeer {
     pub(super) flushed_at: Option<Time>,
     /// What was asked of it.
     pub window: Window,
+    /// How its payload has come.
+    pub(super) chunks: Chunks,
+    /// How often it has had a hand, unasked, in a piece that was wrong more than once.
+    pub(super) strikes: u32,
     /// Payload bytes that the driver was given for it, ever.
     pub sent_bytes: u64,
     /// The node.
@@ -109,6 +139,8 @@ impl SwarmPeer {
             local,
             have: HaveSet::new(),
             window: Window::default(),
+            chunks: Chunks::default(),
+            strikes: 0,
             sent_bytes: 0,
             batches: 0,
             announced: HaveSet::new(),

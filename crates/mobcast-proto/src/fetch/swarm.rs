@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::content::have::{HaveSet, RUNS_PER_FRAME, Run, push_piece, runs_of};
+use crate::content::have::{HaveSet, RUNS_PER_FRAME, Run, runs_of};
 use crate::content::manifest::End;
 use crate::content::object::{piece_count, piece_range};
 use crate::fetch::open::{OpenPiece, Part};
@@ -66,6 +66,8 @@ pub struct Arrival {
     pub complete: bool,
     /// The peer may be asked for more.
     pub room: bool,
+    /// The peer sends so little at a time that keeping the books costs more than the payload is worth.
+    pub crumbs: bool,
 }
 
 impl Swarm {

@@ -22,13 +22,13 @@ impl Receipts {
     /// A node receipts pieces; returns how many it has receipted in all.
     pub fn add(&mut self, node: NodeId, runs: &[Run]) -> u32 {
         let have = self.by_node.entry(node).or_default();
-        for piece in runs.iter().flat_map(|run| run.pieces()) {
-            if have.insert(piece) {
-                if piece.as_usize() >= self.holders.len() {
-                    self.holders.resize(piece.as_usize() + 1, 0);
-                }
-                self.holders[piece.as_usize()] += 1;
+        let mut fresh = Vec::with_capacity(runs.len());
+        runs.iter().for_each(|&run| have.insert_run(run, &mut fresh));
+        for piece in fresh.iter().flat_map(|run| run.pieces()) {
+            if piece.as_usize() >= self.holders.len() {
+                self.holders.resize(piece.as_usize() + 1, 0);
             }
+            self.holders[piece.as_usize()] += 1;
         }
         have.count()
     }

@@ -63,7 +63,7 @@ impl Node {
         if self.broadcasts.contains_key(&id) {
             return self.peer_knows(link, id);
         }
-        if self.finished.contains(&id) {
+        if self.finished.contains(id) {
             return;
         }
         if let Some(entry) = self.unverified.get_mut(&id) {

@@ -111,9 +111,6 @@ impl Node {
         self.share_open_budget(None);
         self.uploads.remove_broadcast(id);
         self.finished.insert(id);
-        while self.finished.len() > 16 * BROADCASTS_MAX {
-            self.finished.pop_first();
-        }
     }
 
     /// The node leaves the group.

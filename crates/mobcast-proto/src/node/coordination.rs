@@ -365,10 +365,10 @@ impl Node {
                 }
                 self.drain_coordinator();
             }
-            Report::Result(result) if self.finished.contains(&result.broadcast) => {
+            Report::Result(result) if self.finished.contains(result.broadcast) => {
                 self.coordination.release_again.insert(result.broadcast);
             }
-            Report::Receipt { broadcast, .. } if self.finished.contains(&broadcast) => {}
+            Report::Receipt { broadcast, .. } if self.finished.contains(broadcast) => {}
             Report::Result(result) if !self.keeps_books_of(result.broadcast) => {}
             Report::Receipt { broadcast, .. } if !self.keeps_books_of(broadcast) => {}
             Report::Result(result) => self.node_result(from, result),
@@ -501,7 +501,7 @@ impl Node {
             let all = coordinator.members().all(|node| self.is_done_with(node, id));
             let news = self.coordination.news_at.get(&id).copied().unwrap_or_default();
             let quiet = self.now.since(news.max(self.coordination.since)) >= QUIET_BEFORE_RELEASE;
-            if all || quiet || self.finished.contains(&id) {
+            if all || quiet || self.finished.contains(id) {
                 self.sign_release(id);
             }
         }

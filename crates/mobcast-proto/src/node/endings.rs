@@ -168,7 +168,7 @@ impl Node {
     /// The loss of a root may be heard of before its broadcast: those above announce no broadcast that they have given up.
     pub(super) fn hold_root_loss(&mut self, link: LinkId, id: BroadcastId, frame: Frame) {
         let from_above = self.upward_link() == Some(link);
-        if from_above && !self.finished.contains(&id) && self.held_root_losses.len() < BROADCASTS_MAX {
+        if from_above && !self.finished.contains(id) && self.held_root_losses.len() < BROADCASTS_MAX {
             self.held_root_losses.insert(id, (link, frame));
         }
     }

@@ -450,6 +450,33 @@ mod tests {
         node
     }
 
+    /// When a node pings a member that answers at once, in half seconds, if it hears of it all the time, or nothing beside its answers.
+    fn pinged(busy: bool) -> Vec<u64> {
+        let mut node = with_links(1, 0);
+        let link = LinkId(0);
+        let mut pinged = Vec::new();
+        for tick in 1..=50 {
+            let now = Time::ZERO + super::super::TICK.times(tick);
+            if busy {
+                node.links.get_mut(&link).expect("is kept").heard(now);
+            }
+            node.handle_timeout(now);
+            while let Some(output) = node.poll_output() {
+                if let Output::Send { link, frame: Frame::Ping { token } } = output {
+                    pinged.push(tick);
+                    node.handle_frame(now, link, Frame::Pong { token });
+                }
+            }
+        }
+        pinged
+    }
+
+    #[test]
+    fn a_busy_link_is_pinged_less_often_than_a_silent_one() {
+        assert_eq!(pinged(false), (1..=50).step_by(4).collect::<Vec<_>>(), "every two seconds");
+        assert_eq!(pinged(true), [1, 5, 25, 45], "every ten once its round-trip time was measured twice");
+    }
+
     #[test]
     fn links_as_many_as_there_may_be() {
         with_links(LINKS_MAX, LINKS_SPARE).check_invariants();

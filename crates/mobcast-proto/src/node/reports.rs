@@ -63,7 +63,8 @@ impl Node {
         self.membership.reports_bytes = 0;
         let (mut reports, mut bytes) = (Vec::new(), 0);
         for (report, report_bytes) in std::mem::take(&mut self.membership.reports) {
-            if reports.len() == REPORTS_PER_FRAME || bytes > REPORTS_BYTES_MAX {
+            // One alone fits: it came in a frame, or is this node's own.
+            if reports.len() == REPORTS_PER_FRAME || (bytes > 0 && bytes + report_bytes > REPORTS_BYTES_MAX) {
                 self.send(link, Frame::Reports { reports: std::mem::take(&mut reports) });
                 bytes = 0;
             }
@@ -73,5 +74,46 @@ impl Node {
         if !reports.is_empty() {
             self.send(link, Frame::Reports { reports });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::have::Run;
+    use crate::group::assignment::tests::assignment;
+    use crate::io::{Output, PeerIdentity};
+    use crate::node::testing::joiner;
+    use crate::time::Time;
+    use crate::units::{BroadcastId, ClusterId, NodeId, PieceIndex};
+    use crate::wire::frame::Hello;
+
+    #[test]
+    fn a_large_report_behind_a_small_one_gets_a_frame_of_its_own() {
+        let mut node = joiner();
+        node.apply_assignment(assignment());
+        let (parent, cluster) = (node.membership.parent().expect("has its place"), ClusterId(1));
+        let hello = Hello { node: parent, cluster, ..node.hello(0) };
+        node.accept_link(Time::ZERO, PeerIdentity::Member { node: parent, cluster }, &hello);
+        node.membership.reports.clear();
+        while node.poll_output().is_some() {}
+        let receipt = |runs: u32| SignedReport {
+            from: NodeId(9),
+            report: Report::Receipt {
+                broadcast: BroadcastId::default(),
+                pieces: (0..runs).map(|i| Run { first: PieceIndex(2 * i), count: 1 }).collect(),
+            },
+            signature: Signature::default(),
+        };
+        // Both have come, and the large one nearly fills a frame.
+        [1_000, 34_000].into_iter().for_each(|runs| node.pass_up(receipt(runs)));
+        node.flush_reports();
+        let mut sent = Vec::new();
+        while let Some(output) = node.poll_output() {
+            if let Output::Send { frame: frame @ Frame::Reports { .. }, .. } = output {
+                sent.push(frame.encode().len());
+            }
+        }
+        assert!(matches!(sent[..], [small, large] if small < 3_000 && large > 68_000), "{sent:?}");
     }
 }

@@ -314,7 +314,7 @@ impl Node {
             assignment_signature,
             children: self.membership.children.iter().copied().take(LINKS_MAX).collect(),
             banned: self.banned.iter().copied().take(LINKS_MAX).collect(),
-            over: self.finished.iter().rev().copied().take(BROADCASTS_MAX).collect(),
+            over: self.finished.latest_first().take(BROADCASTS_MAX).collect(),
         })
     }
 }

@@ -5,6 +5,9 @@ use super::*;
 /// Room for so many pieces to be announced is kept for the next ones.
 const NEWS_KEPT: usize = 32;
 
+/// Who was not asked for a piece, and sent bytes of it, may have been late: so often with pieces that were wrong before, it is to blame.
+const STRIKES_MAX: u32 = 4;
+
 /// So many first batches of a manifest are told of as they come.
 const BATCHES_TOLD_AT_ONCE: u32 = 4;
 
@@ -41,6 +44,7 @@ impl Swarm {
         let alone = open.parts.is_empty() || !self.suspect.contains(piece);
         let range = choose(open).filter(|_| alone)?;
         let mark = peer.window.handle_request(self.now, range.len());
+        peer.chunks.requests += 1;
         open.parts.push(Part { peer: link, rest: range, mark });
         Some(range)
     }
@@ -147,13 +151,9 @@ impl Swarm {
         let Some(peer) = self.peers.get_mut(&link) else { return Vec::new() };
         peer.batches = peer.batches.max(batches);
         let mut fresh = Vec::with_capacity(runs.len());
-        for piece in runs.iter().flat_map(|run| run.pieces()) {
-            if peer.have.insert(piece) {
-                push_piece(&mut fresh, piece);
-                if peer.local {
-                    count_copy(&mut self.local_copies, piece);
-                }
-            }
+        runs.iter().for_each(|&run| peer.have.insert_run(run, &mut fresh));
+        if peer.local {
+            fresh.iter().flat_map(|run| run.pieces()).for_each(|piece| count_copy(&mut self.local_copies, piece));
         }
         peer.remove_news(&fresh);
         fresh
@@ -179,21 +179,25 @@ impl Swarm {
     /// take it for missing.
     pub(crate) fn add_payload(&mut self, link: LinkId, piece: PieceIndex, range: ByteRange) -> Arrival {
         self.count_in(link, range.len());
+        let crumbs = self.peers.get_mut(&link).is_some_and(|peer| peer.chunks.add(range.len()));
         let Some(open) = self.open.get_mut(&piece) else {
             self.traffic.wasted += u64::from(range.len());
             self.outputs.push(Output::DropPiece { broadcast: self.id, piece });
-            return Arrival { complete: false, room: self.has_room(link) };
+            return Arrival { complete: false, room: self.has_room(link), crumbs };
         };
         if !open.contributors.contains(&link) {
             // In the driver its bytes lie among those of others.
             open.contributors.push(link);
+            if open.parts.iter().all(|part| part.peer != link) {
+                open.unasked.push(link);
+            }
         }
         let was_complete = open.is_complete();
         let ends_unasked = open.parts.is_empty() && !was_complete && open.is_completed_by(range);
         // A liar may send what lies outside the piece.
         if range.end > open.len() || ends_unasked {
             self.traffic.wasted += u64::from(range.len());
-            return Arrival { complete: false, room: self.has_room(link) };
+            return Arrival { complete: false, room: self.has_room(link), crumbs };
         }
         self.traffic.wasted += u64::from(range.len() - open.insert(range));
         let complete = open.is_complete() && !was_complete;
@@ -205,7 +209,7 @@ impl Swarm {
             self.cancel_all(piece);
         }
         let rest = self.open.get(&piece).is_some_and(|open| open.first_unasked().is_some());
-        Arrival { complete, room: self.has_room(link) || (rest && self.window_has_room(link)) }
+        Arrival { complete, room: self.has_room(link) || (rest && self.window_has_room(link)), crumbs }
     }
 
     /// A piece is verified and stored.
@@ -216,14 +220,23 @@ impl Swarm {
         assert!(fresh, "{piece} is stored twice");
     }
 
-    /// A piece was wrong: it is missing again. Returns who sent bytes of it.
-    pub(crate) fn add_wrong(&mut self, piece: PieceIndex) -> Vec<LinkId> {
+    /// A piece was wrong: it is missing again. Returns who is to blame, if it was forged: its only contributor. Of several nobody can be
+    /// blamed; the next try comes from one. Whoever meddles with that unasked, again and again, is to blame as well.
+    pub(crate) fn add_wrong(&mut self, piece: PieceIndex, forged: bool) -> Vec<LinkId> {
         self.cancel_all(piece);
-        let contributors = self.close_open(piece).map(|open| open.contributors).unwrap_or_default();
-        if contributors.len() > 1 {
-            self.suspect.insert(piece);
+        let Some(open) = self.close_open(piece) else { return Vec::new() };
+        if open.contributors.len() < 2 {
+            return if forged { open.contributors } else { Vec::new() };
         }
-        contributors
+        let fresh = self.suspect.insert(piece);
+        let strike = |link: &LinkId| {
+            let strikes = self.peers.get_mut(link).map(|peer| &mut peer.strikes);
+            strikes.is_some_and(|strikes| {
+                *strikes += 1;
+                *strikes >= STRIKES_MAX
+            })
+        };
+        if fresh || !forged { Vec::new() } else { open.unasked.into_iter().filter(strike).collect() }
     }
 
     /// A peer will not serve a request.
@@ -417,4 +430,63 @@ fn count_copy(copies: &mut Vec<u16>, piece: PieceIndex) {
         copies.resize(piece.as_usize() + 1, 0);
     }
     copies[piece.as_usize()] += 1;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::NodeId;
+
+    const PIECE: u32 = 64 << 10;
+    const ASKED: LinkId = LinkId(1);
+    const OTHER: LinkId = LinkId(2);
+
+    fn swarm() -> Swarm {
+        let mut swarm = Swarm::new(BroadcastId::default(), PIECE, 0, None, 1);
+        for link in [ASKED, OTHER] {
+            swarm.add_peer(link, NodeId(link.0), swarm.standing.cluster);
+        }
+        swarm.add_known(64, 1, None);
+        swarm.set_paused(false);
+        swarm.add_have(ASKED, 1, &[Run { first: PieceIndex(0), count: 64 }]);
+        swarm
+    }
+
+    #[test]
+    fn who_meddles_with_a_piece_unasked_again_and_again_is_to_blame() {
+        let (mut swarm, piece) = (swarm(), PieceIndex(0));
+        for round in 0..=STRIKES_MAX {
+            assert!(swarm.request(ASKED, piece));
+            swarm.add_payload(OTHER, piece, ByteRange { start: 0, end: 1 });
+            swarm.add_payload(ASKED, piece, ByteRange::whole(PIECE));
+            let blamed = swarm.add_wrong(piece, true);
+            let expected = if round == STRIKES_MAX { vec![OTHER] } else { Vec::new() };
+            assert_eq!(blamed, expected, "in round {round}");
+        }
+    }
+
+    #[test]
+    fn of_several_who_were_asked_nobody_is_to_blame_and_one_alone_is() {
+        let (mut swarm, piece) = (swarm(), PieceIndex(0));
+        swarm.add_payload(ASKED, piece, ByteRange::whole(PIECE));
+        assert_eq!(swarm.add_wrong(piece, true), [], "nobody was asked for it");
+        assert!(swarm.request(ASKED, piece));
+        swarm.add_payload(ASKED, piece, ByteRange::whole(PIECE));
+        assert_eq!(swarm.add_wrong(piece, false), []);
+        assert!(swarm.request(ASKED, piece));
+        swarm.add_payload(ASKED, piece, ByteRange::whole(PIECE));
+        assert_eq!(swarm.add_wrong(piece, true), [ASKED]);
+    }
+
+    #[test]
+    fn who_sends_crumbs_is_found_out_and_who_sends_chunks_is_not() {
+        let crumbs = |chunk: u32, chunks: u32| {
+            let mut swarm = swarm();
+            (0..64).for_each(|piece| assert!(swarm.request(ASKED, PieceIndex(piece)) || piece > 0));
+            let range = |i: u32| ByteRange { start: 2 * i * chunk % PIECE, end: 2 * i * chunk % PIECE + chunk };
+            (0..chunks).any(|i| swarm.add_payload(ASKED, PieceIndex(0), range(i)).crumbs)
+        };
+        assert!(crumbs(1, 1_000));
+        assert!(!crumbs(crate::limits::CHUNK_BYTES_MIN, 100_000));
+    }
 }
