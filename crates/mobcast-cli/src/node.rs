@@ -1,17 +1,21 @@
 //! What `send` and `recv` have in common: their place in the group, and what they say about it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::pin::pin;
 use std::time::Duration;
 
 use mobcast::{Broadcast, Error, ErrorClass, Group, GroupEvent, GroupOptions, Measurement, NodeId};
 
 use crate::args::{Listen, NodeArgs, OutputArgs};
 use crate::failure::{Failure, Outcome, Status};
+use crate::interrupt::Interrupt;
 use crate::output::print_json;
 use crate::progress::Screen;
 
 /// A clean end takes no longer than this: people press Ctrl-C a second time after about a second.
 const GOODBYE_MAX: Duration = Duration::from_millis(800);
+/// What takes longer than a goodbye can is the removal of partial state.
+const REMOVAL_SAID_AFTER: Duration = Duration::from_secs(1);
 /// Links whose rates are shown in a line; in the report they all are.
 const LINKS_SHOWN: usize = 12;
 /// Collecting the results takes no longer than this.
@@ -143,6 +147,18 @@ fn summary(report: &mobcast::Report) -> String {
 /// Leaves the group, as politely as the time allows.
 pub async fn leave(group: Group) {
     let _ = tokio::time::timeout(GOODBYE_MAX, group.leave()).await;
+}
+
+/// Leaves the group and nothing behind: removing a partial tree may take longer than a goodbye. Who interrupts it has to clean up.
+pub async fn leave_nothing(group: Group, screen: &mut Screen, interrupt: &mut Interrupt) {
+    let mut leaving = pin!(group.leave());
+    if tokio::time::timeout(REMOVAL_SAID_AFTER, leaving.as_mut()).await.is_err() {
+        screen.say("removing what has arrived; interrupted once more, it stays");
+        tokio::select! {
+            () = leaving => (),
+            () = interrupt.wait() => (),
+        }
+    }
 }
 
 #[cfg(test)]

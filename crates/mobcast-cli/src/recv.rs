@@ -13,7 +13,7 @@ use mobcast::{
 use crate::args::{NodeArgs, OutputArgs};
 use crate::failure::{Failure, Outcome, Status};
 use crate::interrupt::Interrupt;
-use crate::node::{conclude, describe, leave};
+use crate::node::{conclude, describe, leave_nothing};
 use crate::output;
 use crate::progress::{DRAW_INTERVAL, Screen, Snapshot};
 use crate::quantity::{parse_time, show_size};
@@ -86,7 +86,7 @@ pub async fn run(args: RecvArgs) -> Outcome {
     let node = group.node();
     screen.say(&format!("joined as {}: cluster {} ({})", node.name, node.cluster, node.reason));
     let outcome = receive(&group, sink, &args, &mut screen, &mut interrupt).await;
-    leave(group).await;
+    leave_nothing(group, &mut screen, &mut interrupt).await;
     outcome
 }
 

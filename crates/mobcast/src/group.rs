@@ -119,7 +119,7 @@ impl Group {
     }
 
     /// Says goodbye and closes everything, within a second. What is not complete is given up, and its partial state
-    /// removed.
+    /// removed, which takes longer where that is a tree of many thousand files.
     pub async fn leave(self) {
         self.inner.driver.leave().await;
     }

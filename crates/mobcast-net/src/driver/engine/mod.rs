@@ -99,6 +99,8 @@ pub struct Engine {
     frames_waiting: FramesWaiting,
     /// Links that say goodbye.
     closing: JoinSet<()>,
+    /// Partial objects that are being removed, each on a thread of its own: that waits for the disk alone, and nothing waits behind it.
+    removing: JoinSet<()>,
     writers: Shared,
     pieces: Arc<PieceTable>,
     transfers: BTreeMap<BroadcastId, Transfer>,
@@ -145,6 +147,7 @@ impl Engine {
             congested: Vec::new(),
             frames_waiting: FramesWaiting::default(),
             closing: JoinSet::new(),
+            removing: JoinSet::new(),
             writers,
             pieces: Arc::default(),
             transfers: BTreeMap::new(),
@@ -182,6 +185,7 @@ impl Engine {
             }
             self.watch_links(now);
             while self.closing.try_join_next().is_some() || self.tasks.try_join_next().is_some() {}
+            while self.removing.try_join_next().is_some() {}
         };
         self.shut_down(inputs).await;
         if let Some(done) = done {
@@ -223,7 +227,7 @@ impl Engine {
         inputs.close();
         drop(inputs);
         self.links.clear();
-        let Engine { storing, reading, writers, application, .. } = self;
+        let Engine { storing, reading, writers, application, mut removing, .. } = self;
         drop(writers);
         let join = tokio::task::spawn_blocking(move || {
             for workers in [storing, reading] {
@@ -237,6 +241,8 @@ impl Engine {
         if timeout(THREADS_END_TIME, join).await.is_err() {
             warn!("a thread is held up by the disk; it ends when the disk answers");
         }
+        // However large it is: a node leaves nothing behind.
+        while removing.join_next().await.is_some() {}
         application.handle(Notice::Ended);
     }
 }

@@ -245,7 +245,7 @@ impl Engine {
             Some(Store::Source(source)) => source.stop(),
             Some(Store::Sink(sink)) if sink.ends_at_once() => sink.abandon(),
             // Removing a large partial tree takes a while, and the node's task must not wait for it.
-            Some(Store::Sink(sink)) => self.storing.run(move || sink.abandon()),
+            Some(Store::Sink(sink)) => drop(self.removing.spawn_blocking(move || sink.abandon())),
             Some(Store::Filler) | None => {}
         }
     }
