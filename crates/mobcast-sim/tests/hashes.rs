@@ -109,10 +109,10 @@ fn a_seed_is_the_same_run_in_every_build() {
         robber-tpds11 sim-packet: 21fe1b69751fbbee
         robber-tpds11 sim-packet-bbr: d2046ad09b390a24
         robber-tpds11 sim-packet-reno: 781acb8298ac0c56
-        flat sim-fluid: 0c703e227e124d90
-        flat sim-packet: 686897430b4bba1b
-        flat sim-packet-bbr: 1af2b75f3274b67a
-        flat sim-packet-reno: 5297cdb8341b676b
+        flat sim-fluid: f7d65d4bf7ab024e
+        flat sim-packet: badd048096450957
+        flat sim-packet-bbr: 5dfaed85543e6ab5
+        flat sim-packet-reno: 4da23b5eea0f032c
         chain sim-fluid: 7d4b1184c4364a3b
         chain sim-packet: 5da7dfcefc1a41a4
         chain sim-packet-bbr: 045a572246289b0f
@@ -160,7 +160,7 @@ fn a_seed_is_the_same_run_in_every_build() {
         stripes Ns2Reno: 73b1795ef4afd55b
         stripes Cubic: c8709a631ca8ed25
         stripes Bbr: 8e6ba5fee77bd905
-        faults 7: 2c5acb64c82d5fa7
+        faults 7: b6d8575923d87fa3
     "#]]
     .assert_eq(&hashes);
 }
