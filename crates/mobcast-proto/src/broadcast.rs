@@ -168,9 +168,9 @@ impl Broadcast {
         Frame::Announce { broadcast: self.id, announcement: Box::new(self.announcement.clone()) }
     }
 
-    /// Whether members may hear of it from this node: the root has signed its announcement, and it has not failed here.
+    /// Whether members may hear of it from this node: the root has signed its announcement and not given it up, and it has not failed here.
     pub fn is_announced(&self) -> bool {
-        self.phase != Phase::Failed && self.announcement.signature != Signature::default()
+        self.phase != Phase::Failed && !self.aborted && self.announcement.signature != Signature::default()
     }
 
     /// Whether peers in other clusters are told more of it before they have said that they know of it.

@@ -190,7 +190,7 @@ fn record(planned: &Planned, model: Model, outcome: &Outcome, imports: &Imports)
     RunRecord {
         case: case(planned, model),
         // Of several broadcasts one after another it makes one.
-        settings: Some(Settings { rounds: None, ..planned.settings() }),
+        settings: Some(settings(planned)),
         repetition: planned.repetition,
         seed: planned.seed,
         machine: "simulated".into(),
@@ -218,6 +218,11 @@ fn reason(outcome: &Outcome) -> Option<String> {
         return Some(outcome.failed.join("; "));
     }
     outcome.stuck.as_ref().map(|seen| format!("not complete {seen}"))
+}
+
+/// What the record of a run says of it beside its case: here each run makes one broadcast.
+pub fn settings(planned: &Planned) -> Settings {
+    Settings { rounds: None, ..planned.settings() }
 }
 
 fn wan_copies(topology: &Topology, outcome: &Outcome) -> BTreeMap<String, f64> {

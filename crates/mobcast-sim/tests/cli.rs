@@ -119,6 +119,19 @@ fn an_interrupted_experiment_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_network_that_was_changed_is_run_anew() {
+    let scenarios = Scenarios::new(&m2(), "sizes_mb = [1.0]\nrepetitions = 1\n");
+    let file = scenarios.path("lines.jsonl");
+    let to = ["--output", file.to_str().unwrap()];
+    for (topology, lines) in [(m2(), 1), (m2(), 1), (m2().replace("rate_mb_per_s = 3.0", "rate_mb_per_s = 6.0"), 2)] {
+        scenarios.add("topologies/net.toml", &topology);
+        let output = run(&scenarios, &to);
+        assert!(output.status.success(), "{}", errors(&output));
+        assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), lines);
+    }
+}
+
+#[test]
 fn a_failed_run_gives_1_also_when_it_was_there_before() {
     let scenarios = Scenarios::new(&m2(), "sizes_mb = [16.0]\nrepetitions = 1\ntimeout_s = 1.0\n");
     let file = scenarios.path("lines.jsonl");

@@ -164,8 +164,9 @@ impl GroupState {
     fn event(&self, event: Event) {
         match event {
             Event::Failed { broadcast, failure } => {
-                if let Some(transfer) = self.transfer(broadcast) {
-                    transfer.failed(&failure);
+                let transfer = self.transfer(broadcast);
+                if transfer.is_some_and(|transfer| transfer.failed(&failure)) {
+                    self.forget(broadcast);
                 }
             }
             Event::Released { broadcast } => {

@@ -138,7 +138,8 @@ impl Transfer {
     }
 
     /// It has ended without success here.
-    pub fn failed(&self, failure: &Failure) {
+    /// True if its handle is gone too.
+    pub fn failed(&self, failure: &Failure) -> bool {
         let mut inner = self.lock();
         inner.ended.get_or_insert_with(Instant::now);
         let error = inner.cause.take().unwrap_or_else(|| match failure {
@@ -147,6 +148,7 @@ impl Transfer {
         });
         drop(inner);
         self.end(&error);
+        self.dropped.load(Ordering::Acquire)
     }
 
     /// The node has left the group.

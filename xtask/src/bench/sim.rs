@@ -72,7 +72,9 @@ fn fluid(nodes: u64, clusters: u64, pieces: u64, rounds: usize) -> Result<(), St
         return Err("the example does not build".to_owned());
     }
     let program = repository::root().join("target/release/examples/scale");
-    let words = [nodes.div_ceil(clusters), clusters, pieces, 1, u64::from(FLUID_PIECE_KIB)].map(|n| n.to_string());
+    // As many in each cluster.
+    let nodes = nodes.div_ceil(clusters) * clusters;
+    let words = [nodes / clusters, clusters, pieces, 1, u64::from(FLUID_PIECE_KIB)].map(|n| n.to_string());
     let (mut seconds, mut memory) = (Vec::new(), 0);
     for _ in 0..rounds {
         let began = Instant::now();

@@ -24,6 +24,8 @@ pub const DEVICE: &str = "hub";
 const TAKEN_MAX: usize = 32;
 /// How often the counters are noted.
 const SAMPLE_NS: u64 = 100_000_000;
+/// So many are kept, an hour of them: then every second one, and half as many from there on.
+const SAMPLES_MAX: usize = 36_000;
 /// After a turn in which there was something to do, the next one begins so much later: many packets then share a wake-up.
 const REST: Duration = Duration::from_micros(150);
 /// Classes of lateness: the last one holds what is later than a second.
@@ -36,6 +38,7 @@ struct Hub {
     switch: Switch,
     changes: Vec<Change>,
     next_sample_ns: u64,
+    sample_ns: u64,
     counts: Counts,
     /// Whether a packet came or left in this turn.
     moved: bool,
@@ -56,6 +59,7 @@ pub fn run(namespaces: &[String], socket: &Path, attached: bool) -> io::Result<(
         switch: Switch::new(&mobcast_topology::Topology::new(), 0),
         changes: Vec::new(),
         next_sample_ns: 0,
+        sample_ns: SAMPLE_NS,
         counts: Counts::default(),
         moved: false,
         buffer: vec![0; tun::READ_BYTES_MAX],
@@ -118,7 +122,15 @@ impl Hub {
         if self.next_sample_ns <= now {
             let unique = self.switch.counters().map(|(.., counters)| counters.unique_bytes).collect();
             self.counts.samples.push((now - self.counts.begun_ns.min(now), unique));
-            self.next_sample_ns = now - now % SAMPLE_NS + SAMPLE_NS;
+            if self.counts.samples.len() == SAMPLES_MAX {
+                let mut kept = false;
+                self.counts.samples.retain(|_| {
+                    kept = !kept;
+                    kept
+                });
+                self.sample_ns *= 2;
+            }
+            self.next_sample_ns = now - now % self.sample_ns + self.sample_ns;
         }
     }
 
@@ -183,17 +195,24 @@ impl Hub {
     fn begin(&mut self, links: &Links) {
         let (scenario, seed) = links.scenario();
         self.switch = Switch::new(&scenario.topology, seed);
-        self.changes = scenario.changes;
-        self.changes.sort_by_key(|change| std::cmp::Reverse(change.at_ns));
+        self.changes = latest_first(scenario.changes);
         let begun_ns = monotonic_ns();
         self.counts = Counts { begun_ns, late: vec![0; CLASSES], ..Counts::default() };
-        self.next_sample_ns = begun_ns;
+        (self.next_sample_ns, self.sample_ns) = (begun_ns, SAMPLE_NS);
     }
 
     fn counts(&self) -> Counts {
         let links = self.switch.counters().map(|(from, to, counters)| LinkCounts { from: from.0, to: to.0, counters });
         Counts { links: links.collect(), ..self.counts.clone() }
     }
+}
+
+/// Changes in the order in which they are taken, from the end. Of several at the same time the last one in the file comes last, and
+/// wins.
+fn latest_first(mut changes: Vec<Change>) -> Vec<Change> {
+    changes.sort_by_key(|change| change.at_ns);
+    changes.reverse();
+    changes
 }
 
 /// Asks the hub behind this socket.
@@ -205,4 +224,20 @@ pub fn ask(socket: &Path, request: &Request) -> io::Result<Answer> {
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line)?;
     Ok(serde_json::from_str(&line)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use mobcast_topology::{ClusterIndex, LinkRef};
+
+    use super::*;
+
+    #[test]
+    fn of_changes_at_the_same_time_the_last_one_wins() {
+        let link = LinkRef::Wan { from: ClusterIndex(0), to: ClusterIndex(1) };
+        let change = |at_ns, rate| Change { at_ns, link, rate_bytes_per_s: Some(rate) };
+        let mut changes = latest_first(vec![change(5, 1), change(9, 4), change(5, 2), change(0, 3)]);
+        let taken = std::iter::from_fn(|| changes.pop()).filter_map(|change| change.rate_bytes_per_s);
+        assert_eq!(taken.collect::<Vec<_>>(), [3, 1, 2, 4]);
+    }
 }

@@ -136,7 +136,7 @@ fn complete_s(run: &RunRecord, part: f64) -> Option<f64> {
 }
 
 /// A figure of the phases, which programs that do not tell their imports lack.
-fn some_phase(summary: &Summary<'_>, figure: fn(&RunRecord) -> f64) -> Option<f64> {
+pub(super) fn some_phase(summary: &Summary<'_>, figure: fn(&RunRecord) -> f64) -> Option<f64> {
     let known = summary.shown().filter(|run| run.phases.steady_mb_per_s > 0.0);
     Spread::of(known.map(figure)).map(|spread| spread.median)
 }

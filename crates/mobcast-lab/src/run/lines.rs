@@ -71,7 +71,7 @@ impl Lines {
         others.map(|(program, version)| format!("{program} {version}")).collect()
     }
 
-    /// Appends a run. A line that an interruption has cut is taken away.
+    /// Appends a run. A line that an interruption has cut is taken away; one that lacks nothing but its end stays.
     pub fn append(&mut self, record: &RunRecord) -> Result<(), LabError> {
         let text = serde_json::to_string(record).expect("plain data");
         let written = self.write(text.as_bytes());
@@ -84,8 +84,11 @@ impl Lines {
         let before = std::fs::read(&self.path).unwrap_or_default();
         let whole = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let mut file = std::fs::OpenOptions::new().create(true).append(true).open(&self.path)?;
-        file.set_len(whole as u64)?;
-        file.write_all(&[line, b"\n"].concat())
+        let is_run = serde_json::from_slice::<RunRecord>(&before[whole..]).is_ok();
+        if !is_run {
+            file.set_len(whole as u64)?;
+        }
+        file.write_all(&[if is_run { b"\n" } else { &b""[..] }, line, b"\n"].concat())
     }
 }
 
@@ -135,5 +138,10 @@ mod tests {
         assert!(!Lines::open(&path, true).unwrap().has(&planned("slow")), "what failed is made again");
         lines.append(&record("slow", RunOutcome::Complete)).unwrap();
         assert!(Lines::open(&path, false).unwrap().has(&planned("slow")));
+        // Somebody's editor has left out the last line's end.
+        let whole = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, whole.trim_end()).unwrap();
+        Lines::open(&path, false).unwrap().append(&record("fast", RunOutcome::Void)).unwrap();
+        assert!(std::fs::read_to_string(&path).unwrap().starts_with(&whole), "a whole line is kept");
     }
 }

@@ -254,7 +254,7 @@ impl Node {
 
     /// A node that has just taken its place in the tree may have missed what went down it.
     pub(super) fn greet_child(&mut self, link: LinkId) {
-        let wholes = self.broadcasts.values().filter_map(Broadcast::whole_frame);
+        let wholes = self.broadcasts.values().filter(|b| b.is_announced()).filter_map(Broadcast::whole_frame);
         let loss = |b: &Broadcast| b.root_loss.map(|signature| Frame::RootLost { broadcast: b.id, signature });
         let release = |b: &Broadcast| b.release.map(|signature| Frame::Release { broadcast: b.id, signature });
         let losses = self.broadcasts.values().filter_map(loss);

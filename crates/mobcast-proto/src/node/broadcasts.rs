@@ -106,6 +106,10 @@ impl Node {
     /// The application has no more use for a broadcast: it is neither served nor taken up again.
     pub fn forget(&mut self, now: Time, id: BroadcastId) {
         self.set_now(now);
+        if Some(id.root) != self.id() {
+            // Whoever waits for its result must not wait for ever.
+            self.fail(id, Failure::Local("its receiver gave it up".into()));
+        }
         self.broadcasts.remove(&id);
         self.coordination.forget(id);
         self.share_open_budget(None);

@@ -147,6 +147,10 @@ impl Node {
             let links = self.member_links().into_iter().filter(|&link| link != from);
             links.collect::<Vec<_>>().into_iter().for_each(|link| self.send(link, frame.clone()));
             self.fail(id, Failure::Aborted(reason));
+            // Who has everything and has said so waits for nobody any more.
+            if self.broadcasts.get(&id).is_some_and(|b| b.phase == Phase::Complete && b.reported) {
+                self.tell_released(id);
+            }
         }
     }
 
@@ -208,7 +212,8 @@ impl Node {
         let ids: Vec<BroadcastId> = self.broadcasts.keys().collect();
         for id in ids {
             let Some(broadcast) = self.broadcasts.get_mut(&id) else { continue };
-            if broadcast.whole.is_some() && !broadcast.flooded && now.since(broadcast.started) >= WHOLE_PATIENCE {
+            let vain = broadcast.whole.is_some() && !broadcast.flooded && broadcast.is_announced();
+            if vain && now.since(broadcast.started) >= WHOLE_PATIENCE {
                 self.flood_announcement(id);
                 continue;
             }

@@ -83,10 +83,15 @@ impl Ledger {
         Ok(Ledger { file: Some((path.to_owned(), file)), earlier })
     }
 
-    /// The line of a planned run, if it was there.
+    /// The line of a planned run, if it was there: on this network and with these settings, because files change.
     pub fn find(&self, planned: &Planned, model: Model) -> Result<Option<RunRecord>, LedgerError> {
         let case = run::case(planned, model);
-        let same = |record: &&RunRecord| record.case == case && record.repetition == planned.repetition;
+        let settings = Some(run::settings(planned));
+        let same = |record: &&RunRecord| {
+            record.case == case
+                && record.repetition == planned.repetition
+                && (record.settings.is_none() || record.settings == settings)
+        };
         // Of several lines of one run the last one counts.
         let Some(record) = self.earlier.iter().rev().find(same) else { return Ok(None) };
         match &self.file {

@@ -286,6 +286,9 @@ impl Builder<'_> {
         if let Some(trust) = raw.trust_members.as_ref().filter(|trust| *trust.get_ref() && raw.rounds.is_none()) {
             return Err(text.error(trust.span(), "is for rounds of small objects: give `rounds`, or leave it out"));
         }
+        if let Some(size) = raw.piece_size.as_ref().filter(|_| raw.rounds.is_some()) {
+            return Err(text.error(size.span(), "rounds have pieces of the automatic size: leave it or `rounds` out"));
+        }
         self.check_pieces(&experiment, raw.piece_size.as_ref())?;
         self.check_rounds(&experiment, &raw.rounds)?;
         self.check_times(&experiment, &raw.scenario)?;

@@ -55,6 +55,13 @@ pub struct ObjectSource {
     data: Data,
 }
 
+/// A stream that nobody will send is not read on.
+impl Drop for ObjectSource {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 #[derive(Debug)]
 enum Data {
     File(FileSource),
