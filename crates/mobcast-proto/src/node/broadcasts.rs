@@ -110,8 +110,13 @@ impl Node {
             // Whoever waits for its result must not wait for ever.
             self.fail(id, Failure::Local("its receiver gave it up".into()));
         }
-        self.broadcasts.remove(&id);
-        self.coordination.forget(id);
+        // What a coordinator's own application does not want, others may still be waiting for.
+        let over = |b: &Broadcast| id.root == b.swarm().standing.node || b.released || b.aborted || b.release.is_some();
+        if self.broadcasts.remove(&id).is_none_or(|broadcast| over(&broadcast)) || self.coordinator.is_none() {
+            self.coordination.forget(id);
+        } else {
+            self.coordination.note_unwanted(id);
+        }
         self.share_open_budget(None);
         self.uploads.remove_broadcast(id);
         self.finished.insert(id);

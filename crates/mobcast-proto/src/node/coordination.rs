@@ -8,7 +8,7 @@ use crate::group::coordinator::Decision;
 use crate::group::receipts::Receipts;
 use crate::group::report::{NodeResult, Report, SignedReport};
 use crate::io::{CloseReason, Event, Output, Signer};
-use crate::limits::SILENCE_MAX;
+use crate::limits::{BROADCASTS_MAX, SILENCE_MAX};
 use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, LinkId, NodeId, Signature};
 use crate::wire::frame::{Frame, REPORTS_PER_FRAME, Refusal};
@@ -66,6 +66,8 @@ pub(super) struct Coordination {
     since: Time,
     /// Broadcasts whose root may leave.
     may_leave: BTreeSet<BroadcastId>,
+    /// Broadcasts that this node's application has no more use for, and that are not over: others may wait for them.
+    unwanted: BTreeSet<BroadcastId>,
     /// The last members of broadcasts, which are linked to the root.
     pub(super) led_to_root: BTreeSet<(BroadcastId, NodeId)>,
 }
@@ -127,8 +129,24 @@ impl Coordination {
         self.news_at.get(&id).copied().unwrap_or_default().max(self.since)
     }
 
+    /// This node's application has no more use for a broadcast that others may wait for: its books are kept until it is over.
+    pub(super) fn note_unwanted(&mut self, id: BroadcastId) {
+        self.unwanted.insert(id);
+        while self.unwanted.len() > BROADCASTS_MAX {
+            self.unwanted.pop_first().into_iter().for_each(|lowest| self.forget(lowest));
+        }
+    }
+
+    /// A broadcast is over; what this node's application did not want is forgotten now.
+    pub(super) fn note_released(&mut self, id: BroadcastId) {
+        if self.unwanted.contains(&id) {
+            self.forget(id);
+        }
+    }
+
     /// Nothing more is to come of a broadcast.
     pub(super) fn forget(&mut self, id: BroadcastId) {
+        self.unwanted.remove(&id);
         self.news_at.remove(&id);
         self.results.remove(&id);
         self.receivers.remove(&id);
@@ -365,10 +383,10 @@ impl Node {
                 }
                 self.drain_coordinator();
             }
-            Report::Result(result) if self.finished.contains(result.broadcast) => {
+            Report::Result(result) if self.is_over(result.broadcast) => {
                 self.coordination.release_again.insert(result.broadcast);
             }
-            Report::Receipt { broadcast, .. } if self.finished.contains(broadcast) => {}
+            Report::Receipt { broadcast, .. } if self.is_over(broadcast) => {}
             Report::Result(result) if !self.keeps_books_of(result.broadcast) => {}
             Report::Receipt { broadcast, .. } if !self.keeps_books_of(broadcast) => {}
             Report::Result(result) => self.node_result(from, result),
@@ -388,9 +406,15 @@ impl Node {
 
     /// Whether reports about a broadcast are kept: any member can make numbers of broadcasts up.
     fn keeps_books_of(&self, id: BroadcastId) -> bool {
-        let Coordination { receipts, results, .. } = &self.coordination;
-        let unknown = || receipts.keys().chain(results.keys()).filter(|id| !self.broadcasts.contains_key(id)).count();
-        self.broadcasts.contains_key(&id) || unknown() < UNKNOWN_BROADCASTS_MAX
+        let Coordination { receipts, results, unwanted, .. } = &self.coordination;
+        let known = |id: &BroadcastId| self.broadcasts.contains_key(id) || unwanted.contains(id);
+        let unknown = || receipts.keys().chain(results.keys()).filter(|id| !known(id)).count();
+        known(&id) || unknown() < UNKNOWN_BROADCASTS_MAX
+    }
+
+    /// Whether nobody waits for a broadcast any more that this node's application has no more use for.
+    fn is_over(&self, id: BroadcastId) -> bool {
+        self.finished.contains(id) && !self.coordination.unwanted.contains(&id)
     }
 
     /// Whether a node's place in the control tree is right below this one.
@@ -501,7 +525,7 @@ impl Node {
             let all = coordinator.members().all(|node| self.is_done_with(node, id));
             let news = self.coordination.news_at.get(&id).copied().unwrap_or_default();
             let quiet = self.now.since(news.max(self.coordination.since)) >= QUIET_BEFORE_RELEASE;
-            if all || quiet || self.finished.contains(id) {
+            if all || quiet || self.is_over(id) {
                 self.sign_release(id);
             }
         }

@@ -329,8 +329,9 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::io::Output;
     use crate::node::founder::tests::{claim, standing};
-    use crate::node::testing::{descriptor, founder, outputs};
+    use crate::node::testing::{announcement, descriptor, founder, linked, outputs, to_verify};
 
     /// Broadcasts of the founder that members 1 to 20 wait for.
     fn two_broadcasts() -> (Node, [BroadcastId; 2]) {
@@ -345,6 +346,35 @@ mod tests {
     fn tell(node: &mut Node, from: u32, broadcast: BroadcastId, outcome: Result<Digest, String>) {
         let result = NodeResult { broadcast, outcome, elapsed_us: 0, traffic: Default::default() };
         node.handle_report(NodeId(from), Report::Result(result));
+    }
+
+    /// Whether a release is to be signed by now.
+    fn releases(node: &mut Node, millis: u64) -> bool {
+        node.handle_timeout(Time::ZERO + Duration::from_millis(millis));
+        outputs(node).iter().any(|output| matches!(output, Output::Sign { signer: Signer::Authority, .. }))
+    }
+
+    #[test]
+    fn what_the_coordinator_does_not_want_is_not_over_before_the_others_are_done() {
+        let (mut node, _) = two_broadcasts();
+        let root = NodeId(1);
+        let id = BroadcastId { root, sequence: 7 };
+        let link = linked(&mut node, root);
+        let announcement = Box::new(announcement(&node, root, descriptor("mob", 64)));
+        outputs(&mut node);
+        node.handle_frame(Time::ZERO, link, Frame::Announce { broadcast: id, announcement });
+        let token = to_verify(&outputs(&mut node)).expect("it is verified");
+        node.handle_verified(Time::ZERO, token, true);
+        node.decline(Time::ZERO, id, "no use for it".into());
+        node.forget(Time::ZERO, id);
+        for member in 2..=20 {
+            assert!(!releases(&mut node, u64::from(member) * 600), "member {member} and those behind it wait");
+            tell(&mut node, member, id, Ok(Digest([3; 32])));
+        }
+        assert!(releases(&mut node, 12_600));
+        node.release_signed(id, Signature([4; 64]));
+        tell(&mut node, 2, id, Ok(Digest([3; 32])));
+        assert!(releases(&mut node, 13_200), "it has not heard of it");
     }
 
     /// Who is led to the root after so many seconds.

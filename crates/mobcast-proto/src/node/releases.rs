@@ -67,6 +67,7 @@ impl Node {
     pub(super) fn release_signed(&mut self, id: BroadcastId, signature: Signature) {
         self.pass_release_on(id, signature, None);
         self.tell_released(id);
+        self.coordination.note_released(id);
     }
 
     /// A peer says that a broadcast is over.
