@@ -56,7 +56,7 @@ pub fn run(namespaces: &[String], socket: &Path, attached: bool) -> io::Result<(
     io::stdout().flush()?;
     let mut hub = Hub {
         devices: devices?,
-        switch: Switch::new(&mobcast_topology::Topology::new(), 0),
+        switch: Switch::new(&mobcast_topology::Topology::new(), &[], 0),
         changes: Vec::new(),
         next_sample_ns: 0,
         sample_ns: SAMPLE_NS,
@@ -194,7 +194,7 @@ impl Hub {
 
     fn begin(&mut self, links: &Links) {
         let (scenario, seed) = links.scenario();
-        self.switch = Switch::new(&scenario.topology, seed);
+        self.switch = Switch::new(&scenario.topology, &scenario.changes, seed);
         self.changes = latest_first(scenario.changes);
         let begun_ns = monotonic_ns();
         self.counts = Counts { begun_ns, late: vec![0; CLASSES], ..Counts::default() };

@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use mobcast_topology::{ClusterIndex, LinkRef, QueueLimit, Topology, WanLink};
+use mobcast_topology::{Change, ClusterIndex, LinkRef, QueueLimit, Topology, WanLink};
 use serde::{Deserialize, Serialize};
 
 use super::packet::{Packet, Segment};
@@ -99,8 +99,8 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// The links as the topology has them, with nothing on them.
-    pub fn new(topology: &Topology, seed: u64) -> Switch {
+    /// The links as the topology has them, with nothing on them, and those that `changes` will limit.
+    pub fn new(topology: &Topology, changes: &[Change], seed: u64) -> Switch {
         let clusters = topology.clusters().len();
         let mut switch = Switch {
             pairs: Vec::new(),
@@ -110,13 +110,20 @@ impl Switch {
             events: BinaryHeap::new(),
             order: 0,
         };
-        let access = |link: LinkRef| topology.rate_bytes_per_s(link).map(|rate| (link, rate));
+        // Whoever gets a limit only later has a queue from the beginning, for the largest one.
+        let access = |link: LinkRef| {
+            let later =
+                changes.iter().filter(|change| change.link == link).filter_map(|change| change.rate_bytes_per_s).max();
+            let rate = topology.rate_bytes_per_s(link);
+            rate.or(later).map(|of_queue| (link, rate, of_queue.max(1)))
+        };
         let ways_out: Vec<_> = topology.indices().map(|c| access(LinkRef::AccessOut(c))).collect();
         let ways_in: Vec<_> = topology.indices().map(|c| access(LinkRef::AccessIn(c))).collect();
-        let pipe_of = |switch: &mut Switch, way: Option<(LinkRef, u64)>| {
-            let (link, rate) = way?;
-            let limit = WanLink { queue: QueueLimit::TwiceBdp, ..WanLink::new(rate, ACCESS_DELAY_NS) }.queue_bytes();
-            Some(switch.add_pipe(link, Some(rate), limit))
+        let pipe_of = |switch: &mut Switch, way: Option<(LinkRef, Option<u64>, u64)>| {
+            let (link, rate, of_queue) = way?;
+            let limit =
+                WanLink { queue: QueueLimit::TwiceBdp, ..WanLink::new(of_queue, ACCESS_DELAY_NS) }.queue_bytes();
+            Some(switch.add_pipe(link, rate, limit))
         };
         let ways_out: Vec<_> = ways_out.into_iter().map(|way| pipe_of(&mut switch, way)).collect();
         let ways_in: Vec<_> = ways_in.into_iter().map(|way| pipe_of(&mut switch, way)).collect();
@@ -339,7 +346,7 @@ mod tests {
     #[test]
     fn a_link_takes_its_time_and_then_its_delay() {
         // 1.5 MB/s: a packet takes a millisecond.
-        let mut switch = Switch::new(&two(WanLink::new(1_500_000, 10 * MS)), 1);
+        let mut switch = Switch::new(&two(WanLink::new(1_500_000, 10 * MS)), &[], 1);
         switch.arrive(5 * MS, A, B, &large(0, 3));
         assert_eq!(switch.next_ns(), Some(6 * MS));
         assert_eq!(landed(&mut switch, 100 * MS), [(16 * MS, 1), (17 * MS, 1), (18 * MS, 1)]);
@@ -349,10 +356,10 @@ mod tests {
 
     #[test]
     fn fast_links_carry_large_segments() {
-        let mut switch = Switch::new(&two(WanLink::new(150_000_000, MS)), 1);
+        let mut switch = Switch::new(&two(WanLink::new(150_000_000, MS)), &[], 1);
         switch.arrive(0, A, B, &large(0, 44));
         assert_eq!(landed(&mut switch, 10 * MS), [(MS + 440_000, 44)]);
-        let mut unlimited = Switch::new(&two(WanLink::new(None, MS)), 1);
+        let mut unlimited = Switch::new(&two(WanLink::new(None, MS)), &[], 1);
         unlimited.arrive(0, A, B, &large(0, 44));
         assert_eq!(landed(&mut unlimited, 10 * MS), [(MS, 44)]);
     }
@@ -360,7 +367,7 @@ mod tests {
     #[test]
     fn a_full_queue_loses_what_comes_on_top() {
         let link = WanLink { queue: QueueLimit::Bytes(10 * FULL), ..WanLink::new(1_500_000, 0) };
-        let mut switch = Switch::new(&two(link), 1);
+        let mut switch = Switch::new(&two(link), &[], 1);
         switch.arrive(0, A, B, &large(0, 25));
         assert_eq!(landed(&mut switch, 1_000 * MS).len(), 10);
         let (_, _, counters) = switch.counters().next().unwrap();
@@ -373,7 +380,7 @@ mod tests {
 
     #[test]
     fn a_change_of_rate_reaches_the_packet_under_way() {
-        let mut switch = Switch::new(&two(WanLink::new(1_500_000, 0)), 1);
+        let mut switch = Switch::new(&two(WanLink::new(1_500_000, 0)), &[], 1);
         switch.arrive(0, A, B, &large(0, 4));
         assert_eq!(landed(&mut switch, 1_500_000), [(MS, 1)]);
         assert!(switch.set_rate(1_500_000, LinkRef::Wan { from: A, to: B }, Some(0)), "half of the second is through");
@@ -389,7 +396,7 @@ mod tests {
         let c = topology.add_cluster(Cluster::new("c", 1)).unwrap();
         topology.link_both(A, c, WanLink::new(None, MS)).unwrap();
         topology.cluster_mut(A).unwrap().access_out_bytes_per_s = Some(1_500_000);
-        let mut switch = Switch::new(&topology, 1);
+        let mut switch = Switch::new(&topology, &[], 1);
         switch.arrive(0, A, B, &large(0, 2));
         switch.arrive(0, A, c, &large(0, 2));
         assert_eq!(landed(&mut switch, 100 * MS).last(), Some(&(5 * MS, 1)), "four packets, one after the other");
@@ -399,7 +406,7 @@ mod tests {
     fn chance_follows_the_seed_and_the_set_value() {
         let lossy = WanLink { loss_per_million: 20_000, ..WanLink::new(150_000_000, 0) };
         let run = |seed| {
-            let mut switch = Switch::new(&two(lossy), seed);
+            let mut switch = Switch::new(&two(lossy), &[], seed);
             for number in 0..2_500 {
                 switch.arrive(u64::from(number) * 10 * MS, A, B, &large(number, 40));
                 landed(&mut switch, u64::from(number) * 10 * MS + 9 * MS);
@@ -411,5 +418,14 @@ mod tests {
         assert_eq!(counters.packets + counters.lost_by_chance, 100_000);
         assert_eq!(counters.unique_bytes, counters.packets * 1_448);
         assert_eq!((run(7), run(7) == run(8)), (counters, false));
+    }
+
+    #[test]
+    fn an_access_link_that_is_limited_only_later_has_a_queue_from_the_beginning() {
+        let topology = two(WanLink::new(None, MS));
+        let link = LinkRef::AccessOut(ClusterIndex(0));
+        let change = Change { at_ns: 5 * MS, link, rate_bytes_per_s: Some(1_000_000) };
+        assert!(Switch::new(&topology, &[change], 1).set_rate(5 * MS, link, change.rate_bytes_per_s));
+        assert!(!Switch::new(&topology, &[], 1).set_rate(5 * MS, link, change.rate_bytes_per_s), "nobody has named it");
     }
 }

@@ -299,7 +299,10 @@ impl Node {
     pub(super) fn batch_signed(&mut self, id: BroadcastId, signature: Signature) {
         let now = self.now;
         self.with_broadcast(id, |b| b.handle_batch_signed(now, signature));
-        self.pass_whole_on(id, None);
+        // It may have been given up while it was signed.
+        if self.broadcasts.get(&id).is_some_and(Broadcast::is_announced) {
+            self.pass_whole_on(id, None);
+        }
         if self.broadcasts.get(&id).is_some_and(|b| b.phase == Phase::Complete) {
             self.broadcast_complete(id);
         }
