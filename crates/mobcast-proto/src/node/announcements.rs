@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::iter;
 
 use crate::broadcast::Broadcast;
+use crate::broadcast::Phase;
 use crate::content::announcement::Announcement;
 use crate::content::hashed::HashedObject;
 use crate::content::manifest::{Batch, SignatureDomain, signed_message};
@@ -70,7 +71,7 @@ impl Node {
             entry.links.insert(link);
             return;
         }
-        if self.broadcasts.len() + self.unverified.len() >= BROADCASTS_MAX {
+        if !self.has_room_for_another() {
             return;
         }
         let credential = &announcement.credential;
@@ -104,6 +105,12 @@ impl Node {
             }),
         );
         self.have_verified(Pending::VerifyAnnouncement { broadcast: id }, checks);
+    }
+
+    /// What is over and only kept by the application takes no place but some memory.
+    pub(super) fn has_room_for_another(&self) -> bool {
+        let open = self.broadcasts.values().filter(|b| !b.released && b.phase != Phase::Failed).count();
+        open + self.unverified.len() < BROADCASTS_MAX && self.broadcasts.len() < 2 * BROADCASTS_MAX
     }
 
     pub(super) fn announcement_verified(&mut self, id: BroadcastId, valid: bool) {
@@ -341,6 +348,17 @@ mod tests {
     const ROOT: NodeId = NodeId(5);
     const ID: BroadcastId = BroadcastId { root: ROOT, sequence: 0 };
     const SIGNATURE: Signature = Signature([1; 64]);
+
+    #[test]
+    fn what_is_over_and_kept_by_the_application_takes_no_place() {
+        let mut node = founder();
+        let start = |node: &mut Node| node.broadcast(Time::ZERO, descriptor("mob", 64), None);
+        let first = start(&mut node).expect("there is room");
+        assert_eq!((1..BROADCASTS_MAX).filter_map(|_| start(&mut node)).count(), BROADCASTS_MAX - 1);
+        assert_eq!(start(&mut node), None);
+        node.tell_released(first);
+        assert!(start(&mut node).is_some() && start(&mut node).is_none());
+    }
 
     /// A node that has heard of a broadcast over a link, and is asked by this token whether it is the root's.
     fn informed() -> (Node, LinkId, Announcement, Token) {

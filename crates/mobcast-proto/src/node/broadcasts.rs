@@ -7,7 +7,7 @@ use crate::content::manifest::{Batch, SignatureDomain};
 use crate::content::object::Descriptor;
 use crate::flow::upload::Upload;
 use crate::io::{CloseReason, Failure, Output, Signer};
-use crate::limits::{BROADCASTS_MAX, OPEN_PIECES_BYTES_MAX, OPEN_PIECES_BYTES_MIN, held_bytes};
+use crate::limits::{OPEN_PIECES_BYTES_MAX, OPEN_PIECES_BYTES_MIN, held_bytes};
 use crate::time::Time;
 use crate::units::{BroadcastId, ByteRange, LinkId, PieceIndex, Signature};
 use crate::wire::codec::Writer;
@@ -31,7 +31,7 @@ impl Node {
         self.set_now(now);
         let (credential, credential_signature) = self.membership.credential()?;
         let cluster = self.assignment()?.cluster;
-        if self.broadcasts.len() >= BROADCASTS_MAX {
+        if !self.has_room_for_another() {
             return None;
         }
         let strategy = (self.config.registry.find(&descriptor.strategy)?.make)();
