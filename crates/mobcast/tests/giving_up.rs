@@ -1,0 +1,77 @@
+//! Broadcasts that their roots or receivers give up: everybody else is done with them, and nothing of them stays.
+
+mod common;
+
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::*;
+use mobcast::{BroadcastOptions, Error, Source};
+
+/// Broadcasts of a group at a time, and some more.
+const MANY: usize = 80;
+
+#[tokio::test]
+async fn what_was_given_up_and_dropped_takes_no_place() {
+    let (root, _receivers) = group(&["a"]).await;
+    for _ in 0..MANY {
+        let broadcast = loop {
+            match within(root.broadcast(Source::bytes(pattern(200_000)), BroadcastOptions::default())).await {
+                Ok(broadcast) => break broadcast,
+                // The last ones are not forgotten yet.
+                Err(Error::Busy) => tokio::time::sleep(Duration::from_millis(10)).await,
+                Err(error) => panic!("{error}"),
+            }
+        };
+        within(broadcast.abort("changed its mind")).await;
+    }
+    let last = within(async {
+        loop {
+            match root.broadcast(Source::bytes(pattern(1_000)), BroadcastOptions::default()).await {
+                Err(Error::Busy) => tokio::time::sleep(Duration::from_millis(10)).await,
+                started => return started,
+            }
+        }
+    });
+    last.await.expect("there is room");
+}
+
+#[tokio::test]
+async fn who_has_everything_is_released_when_the_root_gives_up() {
+    let (root, receivers) = group(&["a", "a"]).await;
+    let options = BroadcastOptions { receivers: Some(2), ..BroadcastOptions::default() };
+    let broadcast = within(root.broadcast(Source::bytes(pattern(200_000)), options)).await.expect("started");
+    let (mut has_it, _) = receive_bytes(&receivers[0]).await.expect("received");
+    let _does_not_answer = within(receivers[1].next_offer()).await.expect("offered");
+    within(broadcast.abort("changed its mind")).await;
+    within(has_it.released()).await.expect("nobody waits for it");
+}
+
+/// A stream without end, which shares something as long as somebody reads it.
+struct Endless(#[expect(dead_code, reason = "it is there to be dropped")] Arc<()>);
+
+impl Read for Endless {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        std::thread::sleep(Duration::from_micros(100));
+        let n = into.len().min(1 << 10);
+        into[..n].fill(7);
+        Ok(n)
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_is_not_sent_after_all_is_not_read_on() {
+    let (root, _receivers) = group(&["a"]).await;
+    let reads = Arc::new(());
+    let source = Source::reader(Endless(Arc::clone(&reads)));
+    let options = BroadcastOptions { piece_size: Some(12_345), ..BroadcastOptions::default() };
+    let refused = within(root.broadcast(source, options)).await;
+    assert!(matches!(refused, Err(Error::PieceSize { .. })), "{:?}", refused.map(|_| ()));
+    within(async {
+        while Arc::strong_count(&reads) > 1 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+}
