@@ -153,6 +153,8 @@ pub async fn leave(group: Group) {
 pub async fn leave_nothing(group: Group, screen: &mut Screen, interrupt: &mut Interrupt) {
     let mut leaving = pin!(group.leave());
     if tokio::time::timeout(REMOVAL_SAID_AFTER, leaving.as_mut()).await.is_err() {
+        // Whoever was impatient before did not know what it takes.
+        while tokio::time::timeout(Duration::ZERO, interrupt.wait()).await.is_ok() {}
         screen.say("removing what has arrived; interrupted once more, it stays");
         tokio::select! {
             () = leaving => (),

@@ -149,7 +149,12 @@ async fn wait_for(path: &Path, deadline: Instant, say: &mut impl FnMut(&str)) ->
     let mut is_told = false;
     loop {
         let cannot = |error| Failure::new(Status::LocalIo, format_args!("cannot read {}: {error}", path.display()));
-        let (there, others_may_read) = open_and_read(path, deadline, say).await;
+        let mut say_once = |words: &str| {
+            if !std::mem::replace(&mut is_told, true) {
+                say(words);
+            }
+        };
+        let (there, others_may_read) = open_and_read(path, deadline, &mut say_once).await;
         match there {
             // Whoever writes it may just have made it.
             Ok(text) if !text.trim().is_empty() || Instant::now() >= deadline => {

@@ -231,6 +231,19 @@ fn a_source_that_cannot_be_read_again_is_a_failure() {
     drop((first, second));
 }
 
+/// Without a number of receivers the first one is released, and `send` serves on.
+#[test]
+fn a_source_that_cannot_be_read_for_later_receivers_is_a_failure() {
+    let experiment = Experiment::new();
+    let source = experiment.file("source", 80_000_000);
+    let send = experiment.send([&source]);
+    experiment.recv("a", ["--verify-only"]).succeeds();
+    fs::File::options().write(true).open(&source).expect("opened").set_len(0).expect("emptied");
+    let _second = experiment.recv("b", ["--verify-only"]);
+    let ended = send.ends_with(1);
+    assert!(ended.complaint().contains("source"), "{}", ended.stderr);
+}
+
 #[test]
 fn a_reader_that_goes_away_ends_the_receiver() {
     let experiment = Experiment::new();

@@ -408,7 +408,7 @@ impl Broadcast {
         self.tell_strategy(StrategyEvent::RequestRejected { peer: link, piece });
     }
 
-    /// Payload has arrived and is where it belongs.
+    /// Payload has arrived and is where it belongs. True if its sender sends crumbs.
     pub fn handle_payload(&mut self, now: Time, link: LinkId, piece: PieceIndex, range: ByteRange) -> bool {
         self.swarm.set_now(now);
         self.arrived_at = now;

@@ -49,6 +49,7 @@ mod rivals;
 mod succession;
 #[cfg(test)]
 pub(crate) mod testing;
+mod unwanted;
 pub mod view;
 
 use finished::Finished;

@@ -1,6 +1,7 @@
 //! One broadcast at one node: an offer before it is accepted, a handle afterwards.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -209,6 +210,15 @@ impl Broadcast {
     /// complete, and every member has its result.
     pub async fn released(&mut self) -> Result<(), Error> {
         self.wait(|outcome| outcome.released.clone()).await
+    }
+
+    /// Waits until it has failed, which it may also after it was released, for those who come later: at a root whose source cannot
+    /// be read any more.
+    pub async fn failed(&mut self) -> Error {
+        match self.wait(|outcome| outcome.failed.clone().map(Err::<Infallible, Error>)).await {
+            Ok(never) => match never {},
+            Err(error) => error,
+        }
     }
 
     async fn wait<T>(&self, what: impl Fn(&Outcome) -> Option<Result<T, Error>>) -> Result<T, Error> {

@@ -103,9 +103,14 @@ impl GroupState {
 
     /// A broadcast is of no more use.
     pub fn forget(&self, broadcast: BroadcastId) {
-        if self.lock().transfers.remove(&broadcast).is_some()
-            && let Some(driver) = self.driver.get()
-        {
+        let mut inner = self.lock();
+        let was_there = inner.transfers.remove(&broadcast).is_some();
+        if inner.transfers.is_empty() {
+            // No report names them any more.
+            inner.members.retain(|_, member| !member.lost);
+        }
+        drop(inner);
+        if let Some(driver) = self.driver.get().filter(|_| was_there) {
             driver.forget(broadcast);
         }
     }
@@ -125,6 +130,12 @@ impl Application for GroupState {
             Notice::Started { broadcast, descriptor, stats } => {
                 let transfer = Arc::new(Transfer::new(broadcast, descriptor, stats, true));
                 self.lock().transfers.insert(broadcast, transfer);
+            }
+            Notice::Unclaimed { broadcast } => {
+                // No handle will be dropped.
+                if let Some(transfer) = self.transfer(broadcast) {
+                    transfer.handle_dropped();
+                }
             }
             Notice::Announced { broadcast, descriptor, stats } => {
                 let transfer = Arc::new(Transfer::new(broadcast, descriptor, stats, false));

@@ -22,6 +22,8 @@ pub struct Outcome {
     pub completed: Option<Result<Completed, Error>>,
     /// Whether nobody needs this node for it any more.
     pub released: Option<Result<(), Error>>,
+    /// Why it failed, also after it was released: whoever comes later gets nothing from this node.
+    pub failed: Option<Error>,
 }
 
 /// What another node says of a broadcast, at the coordinator.
@@ -138,7 +140,7 @@ impl Transfer {
     }
 
     /// It has ended without success here.
-    /// True if its handle is gone too.
+    /// True if its handle is gone, so that nobody forgets it later.
     pub fn failed(&self, failure: &Failure) -> bool {
         let mut inner = self.lock();
         inner.ended.get_or_insert_with(Instant::now);
@@ -162,6 +164,7 @@ impl Transfer {
         self.outcome.send_modify(|outcome| {
             outcome.completed.get_or_insert_with(|| Err(error.clone()));
             outcome.released.get_or_insert_with(|| Err(error.clone()));
+            outcome.failed.get_or_insert_with(|| error.clone());
         });
     }
 

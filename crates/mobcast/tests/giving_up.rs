@@ -2,12 +2,15 @@
 
 mod common;
 
+use std::future::poll_fn;
 use std::io::Read;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use common::*;
-use mobcast::{BroadcastOptions, Error, Source};
+use mobcast::{BroadcastOptions, Error, Group, Source};
 
 /// Broadcasts of a group at a time, and some more.
 const MANY: usize = 80;
@@ -26,7 +29,32 @@ async fn what_was_given_up_and_dropped_takes_no_place() {
         };
         within(broadcast.abort("changed its mind")).await;
     }
-    let last = within(async {
+    has_room(&root).await;
+}
+
+#[tokio::test]
+async fn what_nobody_waited_for_takes_no_place() {
+    let (root, _receivers) = group(&["a"]).await;
+    // Whoever waits gives up after so many steps, at some of which the node has been asked and has not answered.
+    for steps in (0..MANY * 8).map(|i| i % 8) {
+        let mut started = pin!(root.broadcast(Source::bytes(pattern(200_000)), BroadcastOptions::default()));
+        for _ in 0..steps {
+            let ended = poll_fn(|context| Poll::Ready(started.as_mut().poll(context))).await;
+            if let Poll::Ready(ended) = ended {
+                if let Ok(broadcast) = ended {
+                    broadcast.abort("nobody waits for it").await;
+                }
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+    has_room(&root).await;
+}
+
+/// Waits until the group takes another broadcast.
+async fn has_room(root: &Group) {
+    let started = within(async {
         loop {
             match root.broadcast(Source::bytes(pattern(1_000)), BroadcastOptions::default()).await {
                 Err(Error::Busy) => tokio::time::sleep(Duration::from_millis(10)).await,
@@ -34,7 +62,7 @@ async fn what_was_given_up_and_dropped_takes_no_place() {
             }
         }
     });
-    last.await.expect("there is room");
+    started.await.expect("there is room");
 }
 
 #[tokio::test]

@@ -270,12 +270,27 @@ fn hand_out(group: &Group, args: &SendArgs, screen: &mut Screen) -> Outcome {
     }
 }
 
-/// A broadcast from the root's side, while it runs.
-/// Waits until the source is read, or if it is until everybody is released; fails as soon as the broadcast does.
-async fn next_end(broadcast: &mut Broadcast, is_read: bool) -> Result<(), Error> {
-    if is_read { broadcast.released().await } else { broadcast.complete().await.map(drop) }
+/// How far a broadcast is at its root.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The source is being read.
+    Reading,
+    /// All of it was read.
+    Read,
+    /// Nobody needs the root, but for those who come later.
+    Released,
 }
 
+/// Waits for the next stage, after the last one for ever; fails as soon as the broadcast does.
+async fn next_stage(broadcast: &mut Broadcast, stage: Stage) -> Result<Stage, Error> {
+    match stage {
+        Stage::Reading => broadcast.complete().await.map(|_| Stage::Read),
+        Stage::Read => broadcast.released().await.map(|()| Stage::Released),
+        Stage::Released => Err(broadcast.failed().await),
+    }
+}
+
+/// A broadcast from the root's side, while it runs.
 struct Sending<'a> {
     args: &'a SendArgs,
     broadcast: Broadcast,
@@ -302,13 +317,10 @@ impl<'a> Sending<'a> {
     /// Serves until it is over, one way or another.
     async fn serve(&mut self, mut events: EventStream, interrupt: &mut Interrupt) -> Outcome {
         let mut tick = tokio::time::interval(DRAW_INTERVAL);
-        let (mut is_read, mut is_released, mut has_events) = (false, false, true);
+        let (mut stage, mut has_events) = (Stage::Reading, true);
         loop {
             tokio::select! {
-                ended = next_end(&mut self.broadcast, is_read), if !is_released => {
-                    ended?;
-                    (is_read, is_released) = (true, is_read);
-                }
+                reached = next_stage(&mut self.broadcast, stage) => stage = reached?,
                 event = events.next(), if has_events => {
                     match event {
                         Some(event) => self.tell(&event),
@@ -326,8 +338,12 @@ impl<'a> Sending<'a> {
             self.observe();
             // Before everything is read, nobody can have everything; and a change of the source shows at its end.
             if let Some(verdict) = self.roster.verdict(Instant::now())
-                && (is_read || verdict.is_err())
+                && (stage != Stage::Reading || verdict.is_err())
             {
+                // What has happened before that is told.
+                while let Ok(Some(event)) = timeout(Duration::ZERO, events.next()).await {
+                    self.tell(&event);
+                }
                 return verdict;
             }
         }

@@ -58,6 +58,8 @@ pub enum Command {
         receivers: Option<u32>,
         answer: oneshot::Sender<Option<BroadcastId>>,
     },
+    /// Nobody has the handle of a broadcast of this node: it is given up.
+    Unclaimed { broadcast: BroadcastId },
     /// Take an announced object.
     Accept { broadcast: BroadcastId, sink: Arc<ObjectSink> },
     /// Do not take it, or not any more.

@@ -136,6 +136,11 @@ pub enum Notice {
         /// Its counters here.
         stats: Arc<TransferStats>,
     },
+    /// Whoever asked for a broadcast of this node has stopped waiting before it had begun: it is given up, and a failure follows.
+    Unclaimed {
+        /// The broadcast.
+        broadcast: BroadcastId,
+    },
     /// Another member's broadcast; to be accepted or declined.
     Announced {
         /// The broadcast.
@@ -352,8 +357,9 @@ impl DriverHandle {
     ) -> Option<BroadcastId> {
         let (answer, started) = oneshot::channel();
         let descriptor = Box::new(descriptor);
+        let mut claim = Claim { handle: self, started };
         self.command(Command::Broadcast { descriptor, source, whole, receivers, answer }).await;
-        started.await.ok().flatten()
+        (&mut claim.started).await.ok().flatten()
     }
 
     /// Takes an announced object.
@@ -409,6 +415,21 @@ impl DriverHandle {
         let inputs = self.inputs.clone();
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { drop(inputs.send(input).await) });
+        }
+    }
+}
+
+/// Whoever waits for the answer to a broadcast. If it stops when the answer is there, nobody has the broadcast's handle.
+struct Claim<'a> {
+    handle: &'a DriverHandle,
+    started: oneshot::Receiver<Option<BroadcastId>>,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.started.close();
+        if let Ok(Some(broadcast)) = self.started.try_recv() {
+            self.handle.post(Command::Unclaimed { broadcast });
         }
     }
 }

@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 use std::iter;
 
-use crate::broadcast::Broadcast;
-use crate::broadcast::Phase;
+use crate::broadcast::{Broadcast, Phase};
 use crate::content::announcement::Announcement;
 use crate::content::hashed::HashedObject;
 use crate::content::manifest::{Batch, SignatureDomain, signed_message};

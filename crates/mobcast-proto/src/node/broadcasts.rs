@@ -110,9 +110,9 @@ impl Node {
             // Whoever waits for its result must not wait for ever.
             self.fail(id, Failure::Local("its receiver gave it up".into()));
         }
-        // What a coordinator's own application does not want, others may still be waiting for.
+        // What this node's application does not want, others may still be waiting for; it may have to coordinate them.
         let over = |b: &Broadcast| id.root == b.swarm().standing.node || b.released || b.aborted || b.release.is_some();
-        if self.broadcasts.remove(&id).is_none_or(|broadcast| over(&broadcast)) || self.coordinator.is_none() {
+        if self.broadcasts.remove(&id).is_none_or(|broadcast| over(&broadcast)) {
             self.coordination.forget(id);
         } else {
             self.coordination.note_unwanted(id);

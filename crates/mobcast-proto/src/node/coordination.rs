@@ -1,6 +1,6 @@
 //! The coordinator's node: what becomes of the coordinator's decisions, and of the reports that reach it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::content::manifest::{SignatureDomain, signed_message};
 use crate::group::assignment::{Assignment, Credential};
@@ -8,7 +8,7 @@ use crate::group::coordinator::Decision;
 use crate::group::receipts::Receipts;
 use crate::group::report::{NodeResult, Report, SignedReport};
 use crate::io::{CloseReason, Event, Output, Signer};
-use crate::limits::{BROADCASTS_MAX, SILENCE_MAX};
+use crate::limits::SILENCE_MAX;
 use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, LinkId, NodeId, Signature};
 use crate::wire::frame::{Frame, REPORTS_PER_FRAME, Refusal};
@@ -67,7 +67,7 @@ pub(super) struct Coordination {
     /// Broadcasts whose root may leave.
     may_leave: BTreeSet<BroadcastId>,
     /// Broadcasts that this node's application has no more use for, and that are not over: others may wait for them.
-    unwanted: BTreeSet<BroadcastId>,
+    pub(super) unwanted: VecDeque<BroadcastId>,
     /// The last members of broadcasts, which are linked to the root.
     pub(super) led_to_root: BTreeSet<(BroadcastId, NodeId)>,
 }
@@ -129,24 +129,9 @@ impl Coordination {
         self.news_at.get(&id).copied().unwrap_or_default().max(self.since)
     }
 
-    /// This node's application has no more use for a broadcast that others may wait for: its books are kept until it is over.
-    pub(super) fn note_unwanted(&mut self, id: BroadcastId) {
-        self.unwanted.insert(id);
-        while self.unwanted.len() > BROADCASTS_MAX {
-            self.unwanted.pop_first().into_iter().for_each(|lowest| self.forget(lowest));
-        }
-    }
-
-    /// A broadcast is over; what this node's application did not want is forgotten now.
-    pub(super) fn note_released(&mut self, id: BroadcastId) {
-        if self.unwanted.contains(&id) {
-            self.forget(id);
-        }
-    }
-
     /// Nothing more is to come of a broadcast.
     pub(super) fn forget(&mut self, id: BroadcastId) {
-        self.unwanted.remove(&id);
+        self.unwanted.retain(|other| *other != id);
         self.news_at.remove(&id);
         self.results.remove(&id);
         self.receivers.remove(&id);
@@ -412,11 +397,6 @@ impl Node {
         known(&id) || unknown() < UNKNOWN_BROADCASTS_MAX
     }
 
-    /// Whether nobody waits for a broadcast any more that this node's application has no more use for.
-    fn is_over(&self, id: BroadcastId) -> bool {
-        self.finished.contains(id) && !self.coordination.unwanted.contains(&id)
-    }
-
     /// Whether a node's place in the control tree is right below this one.
     pub(super) fn is_child_of_coordinator(&self, node: NodeId) -> bool {
         self.coordinator.as_ref().is_some_and(|c| c.parent_of(node).is_some() && c.parent_of(node) == self.id())
@@ -499,7 +479,9 @@ impl Node {
         let root_done = Some(broadcast.root) != self.id()
             || self.broadcasts.get(&broadcast).is_some_and(|b| b.phase == crate::broadcast::Phase::Complete);
         let told = self.coordination.released.get(&broadcast).copied().unwrap_or(0);
-        if !root_done || complete < required || complete <= told {
+        // What this node's application did not want is over also if nobody has it.
+        let unwanted = self.coordination.unwanted.contains(&broadcast);
+        if !unwanted && (!root_done || complete < required || complete <= told) {
             return;
         }
         if coordinator.members().all(|node| self.is_done_with(node, broadcast)) {
@@ -546,7 +528,7 @@ impl Node {
     }
 
     /// Gives a member up: its work goes to others.
-    fn lose_member(&mut self, node: NodeId) {
+    pub(super) fn lose_member(&mut self, node: NodeId) {
         self.coordination.joining.remove(&node);
         self.coordination.missing.remove(&node);
         self.coordination.moving.remove(&node);

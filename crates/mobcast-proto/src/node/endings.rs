@@ -49,6 +49,9 @@ impl Node {
         self.set_now(now);
         if let Some(end) = self.broadcasts.get(&id).and_then(Broadcast::end) {
             self.report_result(id, Ok(end.object_hash));
+            if self.broadcasts.get(&id).is_some_and(|broadcast| broadcast.aborted) {
+                self.tell_released(id);
+            }
         }
     }
 
@@ -161,10 +164,14 @@ impl Node {
     }
 
     pub(super) fn root_loss_signed(&mut self, id: BroadcastId, signature: Signature) {
-        let Some(broadcast) = self.broadcasts.get_mut(&id) else { return };
-        broadcast.root_loss = Some(signature);
-        self.coordination.note_news(id, self.now);
-        self.go_on_without_root(id);
+        if let Some(broadcast) = self.broadcasts.get_mut(&id) {
+            broadcast.root_loss = Some(signature);
+            self.coordination.note_news(id, self.now);
+            self.go_on_without_root(id);
+        } else {
+            // Whoever reports from here on is released at once.
+            self.coordination.note_released(id);
+        }
         let frame = Frame::RootLost { broadcast: id, signature };
         self.child_links().into_iter().for_each(|link| self.send(link, frame.clone()));
     }
@@ -253,7 +260,8 @@ impl Node {
     fn look_after_roots(&mut self) {
         let Some(coordinator) = &self.coordinator else { return };
         let gone = |b: &&Broadcast| b.root_loss.is_none() && coordinator.member(b.id.root).is_none();
-        let ids: Vec<BroadcastId> = self.broadcasts.values().filter(gone).map(|b| b.id).collect();
+        let unwanted = self.coordination.unwanted().filter(|id| coordinator.member(id.root).is_none());
+        let ids: Vec<BroadcastId> = self.broadcasts.values().filter(gone).map(|b| b.id).chain(unwanted).collect();
         ids.into_iter().for_each(|id| self.sign_root_loss(id));
     }
 
@@ -356,6 +364,19 @@ mod tests {
 
     #[test]
     fn what_the_coordinator_does_not_want_is_not_over_before_the_others_are_done() {
+        let (mut node, id) = unwanted();
+        for member in 2..=20 {
+            assert!(!releases(&mut node, u64::from(member) * 600), "member {member} and those behind it wait");
+            tell(&mut node, member, id, Ok(Digest([3; 32])));
+        }
+        assert!(releases(&mut node, 12_600));
+        node.release_signed(id, Signature([4; 64]));
+        tell(&mut node, 2, id, Ok(Digest([3; 32])));
+        assert!(releases(&mut node, 13_200), "it has not heard of it");
+    }
+
+    /// A broadcast of member 1's that the coordinator's application has declined.
+    fn unwanted() -> (Node, BroadcastId) {
         let (mut node, _) = two_broadcasts();
         let root = NodeId(1);
         let id = BroadcastId { root, sequence: 7 };
@@ -367,14 +388,21 @@ mod tests {
         node.handle_verified(Time::ZERO, token, true);
         node.decline(Time::ZERO, id, "no use for it".into());
         node.forget(Time::ZERO, id);
-        for member in 2..=20 {
-            assert!(!releases(&mut node, u64::from(member) * 600), "member {member} and those behind it wait");
-            tell(&mut node, member, id, Ok(Digest([3; 32])));
-        }
-        assert!(releases(&mut node, 12_600));
-        node.release_signed(id, Signature([4; 64]));
+        outputs(&mut node);
+        (node, id)
+    }
+
+    #[test]
+    fn the_root_of_what_the_coordinator_does_not_want_is_missed_by_the_others() {
+        let (mut node, id) = unwanted();
         tell(&mut node, 2, id, Ok(Digest([3; 32])));
-        assert!(releases(&mut node, 13_200), "it has not heard of it");
+        assert!(!releases(&mut node, 600));
+        node.lose_member(id.root);
+        outputs(&mut node);
+        assert!(releases(&mut node, 1_200), "the loss of its root is signed");
+        node.root_loss_signed(id, Signature([4; 64]));
+        tell(&mut node, 2, id, Ok(Digest([3; 32])));
+        assert!(releases(&mut node, 1_800), "who has everything may go");
     }
 
     /// Who is led to the root after so many seconds.

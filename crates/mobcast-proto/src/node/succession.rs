@@ -11,7 +11,7 @@ use crate::group::coordinator::Coordinator;
 use crate::group::report::{Report, SignedReport};
 use crate::group::succession::{Secret, Standing, Succession};
 use crate::io::{Check, CloseReason, Event, Output, Signer};
-use crate::limits::{BROADCASTS_MAX, LINKS_MAX, NODES_MAX, SILENCE_MAX};
+use crate::limits::{LINKS_MAX, NODES_MAX, SILENCE_MAX};
 use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, LinkId, NodeId, Signature};
 use crate::wire::frame::Frame;
@@ -314,7 +314,7 @@ impl Node {
             assignment_signature,
             children: self.membership.children.iter().copied().take(LINKS_MAX).collect(),
             banned: self.banned.iter().copied().take(LINKS_MAX).collect(),
-            over: self.finished.latest_first().take(BROADCASTS_MAX).collect(),
+            over: self.finished.latest_first().collect(),
         })
     }
 }
@@ -424,7 +424,7 @@ impl Node {
         let coordinator =
             Coordinator::restore(own, self.membership.term(), &regency.standings, self.config.registry, seed);
         self.coordinator = Some(coordinator);
-        self.coordination = super::coordination::Coordination::since(self.now);
+        self.coordination = std::mem::take(&mut self.coordination).restarted(self.now);
         regency.standings.values().for_each(|standing| drop(self.note_over(standing)));
         for (&node, standing) in regency.standings.iter().filter(|&(&node, _)| node != own) {
             self.await_proof(standing);

@@ -1,9 +1,10 @@
 //! Inputs: handed to the core, with the time, and then whatever it wants is carried out.
 
-use mobcast_proto::Duration;
+use mobcast_proto::{BroadcastId, Duration};
 use tracing::trace;
 
 use super::{Engine, Flow};
+use crate::driver::Notice;
 use crate::driver::input::{Command, Input};
 
 impl Engine {
@@ -43,6 +44,11 @@ impl Engine {
         Flow::On
     }
 
+    fn unclaimed(&mut self, broadcast: BroadcastId) {
+        self.tell(Notice::Unclaimed { broadcast });
+        self.node.abort(self.clock.now(), broadcast, "its root has stopped waiting for it".into());
+    }
+
     fn command(&mut self, command: Command) -> Flow {
         let now = self.clock.now();
         match command {
@@ -50,9 +56,10 @@ impl Engine {
                 let started = self.start_broadcast(*descriptor, source, whole, receivers);
                 // Whoever asked may have stopped waiting.
                 if let Err(Some(unheard)) = answer.send(started) {
-                    self.node.abort(now, unheard, "its root has stopped waiting for it".into());
+                    self.unclaimed(unheard);
                 }
             }
+            Command::Unclaimed { broadcast } => self.unclaimed(broadcast),
             Command::Accept { broadcast, sink } => self.accept(broadcast, sink),
             Command::Decline { broadcast, reason } => {
                 self.node.decline(now, broadcast, reason);

@@ -188,7 +188,8 @@ impl Swarm {
         if !open.contributors.contains(&link) {
             // In the driver its bytes lie among those of others.
             open.contributors.push(link);
-            if open.parts.iter().all(|part| part.peer != link) {
+            // Of a piece that is being verified nobody is asked any more, and some may be late.
+            if !open.is_complete() && open.parts.iter().all(|part| part.peer != link) {
                 open.unasked.push(link);
             }
         }
