@@ -51,7 +51,7 @@ pub struct RunRecord {
     pub wan_copies: BTreeMap<String, f64>,
     /// Traffic of each WAN link in each direction.
     pub wan: Vec<WanTraffic>,
-    /// The nodes, in the order of their names.
+    /// The nodes, cluster by cluster, the root first.
     pub nodes: Vec<NodeRecord>,
     /// How well the network was emulated; none in the simulator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -146,7 +146,7 @@ pub struct WanTraffic {
     pub repeated_bytes: u64,
     /// Packets that found the queue full.
     pub lost_in_queue: u64,
-    /// Packets lost by chance.
+    /// Packets lost by chance, or on a link that was cut.
     pub lost_by_chance: u64,
 }
 

@@ -115,6 +115,8 @@ fn loss_and_queues_have_ranges() {
     );
     assert_starts(&with("queue_bytes = 10"), "two.toml:16: queue_bytes: has to be at least a packet");
     assert_starts(&with("queue_ms = 0"), "two.toml:16: queue_ms: has to be more than 0");
+    assert_starts(&with("queue_ms = 0.01"), "two.toml:16: queue_ms: is less than a packet, 1500 bytes, takes");
+    assert_starts(&with("loss_percent = 0.00004"), "two.toml:16: loss_percent: is less than a packet in a million");
     assert_starts(&with("queue_ms = 1\nqueue_bytes = 9000"), "two.toml:17: queue_bytes: queue_ms is there too");
 }
 
@@ -235,6 +237,18 @@ fn chance_has_a_range_and_a_limit() {
 }
 
 #[test]
+fn a_link_that_is_cut_at_the_start_keeps_its_queue() {
+    let house = House::new(
+        "title = \"e\"\ntopology = \"two\"\nsizes_mb = [10]\n[[scenario]]\nname = \"cut\"\n[[scenario.change]]\nat_s = 0\n\
+         between = [\"A\", \"B\"]\nrate_mb_per_s = 0\n[[scenario.change]]\nat_s = 1\nbetween = [\"A\", \"B\"]\n\
+         rate_mb_per_s = 3\n",
+    );
+    let runs = Experiment::load(&house.path()).unwrap().runs(false);
+    let link = |run: &mobcast_topology::files::Planned| run.scenario.topology.wan_links().next().unwrap().2;
+    assert_eq!((link(&runs[0]).rate_bytes_per_s, link(&runs[0]).queue_bytes()), (Some(0), 120_000), "that of 3 MB/s");
+}
+
+#[test]
 fn runs_repeat_on_the_outside_and_share_seed_and_network() {
     let house = House::new(
         "title = \"e\"\ntopology = \"two\"\nsizes_mb = [10]\nrival_sizes_mb = [5, 10]\nrepetitions = 3\nseed = 7\n\
@@ -279,11 +293,14 @@ fn striping_error(from: &str, to: &str) -> String {
 fn an_experiment_with_stripes_is_checked() {
     assert_starts(&striping_error("[1, 8]", "[0]"), "4: nodes: 0 is not in the range 1 to 1000");
     assert_starts(&striping_error("[1, 8]", "[]"), "4: nodes: the list is empty");
+    assert_starts(&striping_error("[1, 8]", "[8, 8]"), "4: nodes: this value is there twice");
+    assert_starts(&striping_error("[1.5, 10]", "[10, 1.5, 10.0]"), "5: between_mbit_per_s: this value is there twice");
     assert_starts(&striping_error("1.5", "0"), "5: between_mbit_per_s: 0 is not in the range 0.001 to");
     assert_starts(&striping_error("[20]", "[-1]"), "6: round_trip_ms: -1 is not in the range 0 to");
     assert_starts(&striping_error("stripes =", "strips ="), "7: strips: unknown field `strips`");
     let waits = striping_error("stripes = [1, 4]", "stripes = [1, 4]\ndelayed_ack_ms = 501");
     assert_starts(&waits, "8: delayed_ack_ms: 501 is not in the range 0 to 500");
-    let wide = format!("stripes = [{}]", ["1"; 60_000].join(","));
-    assert_starts(&striping_error("stripes = [1, 4]", &wide), "7: stripes: 240000 cases are more than 100000");
+    let list = |last: u32| (1..=last).map(|value| value.to_string()).collect::<Vec<_>>().join(",");
+    let wide = format!("stripes = [{}]\nqueue_packets = [{}]", list(500), list(200));
+    assert_starts(&striping_error("stripes = [1, 4]", &wide), "7: stripes: 400000 cases are more than 100000");
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use mobcast_topology::record::{Case, RunRecord};
 
 use super::summary::{Summary, layout, megabytes, summaries};
-use super::table::some_phase;
+use super::table::median_phase;
 
 const LAB: &str = "lab";
 const SIMULATOR: &str = "sim-";
@@ -37,7 +37,7 @@ fn row(text: &mut String, lab: &Summary<'_>, simulator: &Summary<'_>) {
     let case = lab.case;
     let pair = |figure: fn(&RunRecord) -> f64| [lab, simulator].map(|of| of.spread(figure).map(|spread| spread.median));
     let throughput = pair(|run| run.throughput_mb_per_s);
-    let phase = |figure: fn(&RunRecord) -> f64| [lab, simulator].map(|of| some_phase(of, figure));
+    let phase = |figure: fn(&RunRecord) -> f64| [lab, simulator].map(|of| median_phase(of.complete(), figure));
     let steady = phase(|run| run.phases.steady_mb_per_s);
     let names = [&case.experiment, &case.scenario, &layout(&case.nodes_per_cluster), &megabytes(case.object_bytes)];
     let mut cells: Vec<String> = names.map(|name| name.replace('|', "\\|")).into();

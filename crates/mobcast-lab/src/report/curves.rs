@@ -77,6 +77,16 @@ impl Axis {
         Axis { low: 10f64.powi(low), high: 10f64.powi(high), ticks, scale: Scale::Logarithmic }
     }
 
+    /// A tick's value, with as many decimals as tell it from its neighbours.
+    fn text(&self, tick: f64) -> String {
+        let apart = match self.scale {
+            Scale::Linear => self.ticks[1] - self.ticks[0],
+            Scale::Logarithmic => tick,
+        };
+        let decimals = (-apart.log10().floor()).max(0.0) as usize;
+        format!("{tick:.decimals$}")
+    }
+
     /// Where a value stands, from 0 to 1.
     fn part(&self, value: f64) -> f64 {
         let value = value.clamp(self.low, self.high);
@@ -85,10 +95,6 @@ impl Axis {
             Scale::Logarithmic => (value / self.low).log10() / (self.high / self.low).log10(),
         }
     }
-}
-
-fn tick_text(value: f64) -> String {
-    if value == 0.0 || value >= 1.0 { format!("{value:.0}") } else { format!("{value}") }
 }
 
 impl Plot {
@@ -105,12 +111,12 @@ impl Plot {
             let (_, y) = place((0.0, tick));
             let stroke = if tick == up.low { Stroke::Thin } else { Stroke::Grid };
             drawing.line((LEFT, y), (LEFT + WIDTH, y), stroke);
-            drawing.text((LEFT - 8.0, y + 4.0), Anchor::End, "", &tick_text(tick));
+            drawing.text((LEFT - 8.0, y + 4.0), Anchor::End, "", &up.text(tick));
         }
         for &tick in &across.ticks {
             let (x, y) = place((tick, up.low));
             drawing.line((x, y), (x, y + 4.0), Stroke::Thin);
-            drawing.text((x, y + 18.0), Anchor::Middle, "", &tick_text(tick));
+            drawing.text((x, y + 18.0), Anchor::Middle, "", &across.text(tick));
         }
         drawing.text((LEFT + WIDTH / 2.0, TOP + HEIGHT + 36.0), Anchor::Middle, "", self.x);
         for (i, curve) in self.curves.iter().enumerate() {
@@ -141,6 +147,22 @@ mod tests {
         assert_eq!(axis.ticks, [1.0, 10.0, 100.0, 1000.0]);
         assert!((axis.part(100.0) - 2.0 / 3.0).abs() < 1e-9);
         assert_eq!(Axis::logarithmic(&[]).ticks, [1.0, 10.0]);
+    }
+
+    #[test]
+    fn a_ticks_text_tells_it_from_the_next() {
+        let texts = |highest: f64| {
+            let axis = Axis::linear(highest);
+            axis.ticks.iter().map(|tick| axis.text(*tick)).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(texts(4.0), "0.0 0.5 1.0 1.5 2.0 2.5 3.0 3.5 4.0");
+        assert_eq!(texts(0.6), "0.0 0.1 0.2 0.3 0.4 0.5 0.6");
+        assert_eq!(texts(40.0), "0 5 10 15 20 25 30 35 40");
+        let axis = Axis::logarithmic(&[0.05, 20.0]);
+        assert_eq!(
+            axis.ticks.iter().map(|tick| axis.text(*tick)).collect::<Vec<_>>(),
+            ["0.01", "0.1", "1", "10", "100"]
+        );
     }
 
     #[test]

@@ -94,11 +94,18 @@ pub fn striping_charts(records: &[StripingRecord]) -> Vec<(String, String)> {
     charts
 }
 
+/// Points from left to right.
+fn in_order(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
+    let mut points: Vec<(f64, f64)> = points.collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    points
+}
+
 /// Seconds over the number of stripes, a curve for each round-trip time.
 fn by_stripes(nodes: u32, rate: &str, queue: u32, members: &[&StripingRecord]) -> String {
     let curve = |(rtt, row): (String, Vec<&StripingRecord>)| Curve {
         label: format!("{rtt} ms"),
-        points: row.iter().filter_map(|record| Some((f64::from(record.stripes), record.seconds?))).collect(),
+        points: in_order(row.iter().filter_map(|record| Some((f64::from(record.stripes), record.seconds?)))),
     };
     let plot = Plot {
         title: format!("{}, {rate} Mbit/s, queues of {queue} packets", nodes_text(nodes)),
@@ -113,14 +120,16 @@ fn by_stripes(nodes: u32, rate: &str, queue: u32, members: &[&StripingRecord]) -
 
 /// The number of stripes with the shortest time over the round-trip time, a curve for each network.
 fn best_by_latency(experiment: &[StripingRecord]) -> String {
-    let curve = |((nodes, rate, _), members): (Place, Vec<&StripingRecord>)| {
+    let queues: BTreeSet<u32> = experiment.iter().map(|record| record.queue_packets).collect();
+    let queue_text = |queue| if queues.len() > 1 { format!(", queues of {queue}") } else { String::new() };
+    let curve = |((nodes, rate, queue), members): (Place, Vec<&StripingRecord>)| {
         let best = |row: Vec<&StripingRecord>| {
             let ended = row.into_iter().filter_map(|record| Some((record.seconds?, record)));
             let least = ended.min_by(|a, b| a.0.total_cmp(&b.0))?.1;
             Some((least.round_trip_ms, f64::from(least.stripes)))
         };
-        let points = by_rtt(&members).into_iter().filter_map(|(_, row)| best(row)).collect();
-        Curve { label: format!("{}, {rate} Mbit/s", nodes_text(nodes)), points }
+        let points = in_order(by_rtt(&members).into_iter().filter_map(|(_, row)| best(row)));
+        Curve { label: format!("{}, {rate} Mbit/s{}", nodes_text(nodes), queue_text(queue)), points }
     };
     let plot = Plot {
         title: "The number of stripes with the shortest time".to_owned(),
@@ -135,25 +144,23 @@ fn best_by_latency(experiment: &[StripingRecord]) -> String {
 
 /// Congestion window and queue, and what was sent, over time.
 fn over_time(experiment: &[StripingRecord]) -> Vec<(String, String)> {
+    let network = |record: &StripingRecord| {
+        let (rate, rtt, nodes) = (record.between_mbit_per_s, record.round_trip_ms, nodes_text(record.nodes));
+        format!("{rate} Mbit/s, {rtt} ms, {nodes}")
+    };
+    let all = |record: &StripingRecord| format!("{}, queues of {}", network(record), record.queue_packets);
+    let one_network = experiment.iter().all(|record| all(record) == all(&experiment[0]));
     let curves = |label: &'static str, y: fn(&StripingSample) -> f64| {
         experiment.iter().map(move |record| {
             let points = record.samples.iter().map(|sample| (sample.seconds, y(sample))).collect();
-            Curve { label: format!("{label}, {} stripes", record.stripes), points }
+            let place = if one_network { String::new() } else { format!(", {}", all(record)) };
+            Curve { label: format!("{label}, {} stripes{place}", record.stripes), points }
         })
     };
     let plot = |title: &str, y, curves: Vec<Curve>| {
-        let first = &experiment[0];
-        let network =
-            format!("{} Mbit/s, {} ms, {}", first.between_mbit_per_s, first.round_trip_ms, nodes_text(first.nodes));
-        Plot {
-            title: format!("{title}: {network}"),
-            x: "seconds",
-            y,
-            across: Scale::Linear,
-            scale: Scale::Linear,
-            curves,
-        }
-        .draw()
+        let place = if one_network { format!(": {}", network(&experiment[0])) } else { String::new() };
+        Plot { title: format!("{title}{place}"), x: "seconds", y, across: Scale::Linear, scale: Scale::Linear, curves }
+            .draw()
     };
     let windows = curves("congestion window", |sample| sample.window_packets)
         .chain(curves("queue between the routers", |sample| sample.queue_packets as f64));

@@ -85,7 +85,7 @@ fn figures(summary: &Summary<'_>, all: &[Summary<'_>]) -> Vec<String> {
     let spread = |figure: fn(&RunRecord) -> Option<f64>| Spread::of(summary.shown().filter_map(figure));
     let highest = |figure: fn(&RunRecord) -> Option<f64>| spread(figure).map(|spread| spread.max);
     let some = |figure: fn(&RunRecord) -> Option<f64>| spread(figure).map(|spread| spread.median);
-    let phase = |figure: fn(&RunRecord) -> f64| some_phase(summary, figure);
+    let phase = |figure: fn(&RunRecord) -> f64| median_phase(summary.shown(), figure);
     let throughput = spread(|run| Some(run.throughput_mb_per_s));
     let counts = [RunOutcome::Complete, RunOutcome::Void, RunOutcome::Failed].map(|o| summary.count(o).to_string());
     let has_optimum = summary.optimum().is_some();
@@ -136,8 +136,11 @@ fn complete_s(run: &RunRecord, part: f64) -> Option<f64> {
 }
 
 /// A figure of the phases, which programs that do not tell their imports lack.
-pub(super) fn some_phase(summary: &Summary<'_>, figure: fn(&RunRecord) -> f64) -> Option<f64> {
-    let known = summary.shown().filter(|run| run.phases.steady_mb_per_s > 0.0);
+pub(super) fn median_phase<'a>(
+    runs: impl Iterator<Item = &'a RunRecord>,
+    figure: fn(&RunRecord) -> f64,
+) -> Option<f64> {
+    let known = runs.filter(|run| run.phases.steady_mb_per_s > 0.0);
     Spread::of(known.map(figure)).map(|spread| spread.median)
 }
 
@@ -172,7 +175,7 @@ fn legend(text: &mut String, cases: &[&Summary<'_>]) {
     let _ = write!(
         text,
         "\nMedians of the complete runs; WAN copies are those of the cluster that imported most, processor and lateness \
-         the highest of all runs; in parentheses what void runs gave, where no run counts; ours is the strategy of mobcast that stands first. 1 MB is 10^6 bytes of payload; the optimum is of payload too"
+         the highest of them; in parentheses what void runs gave, where no run counts; ours is the strategy of mobcast that stands first. 1 MB is 10^6 bytes of payload; the optimum is of payload too"
     );
     let changing = cases.iter().any(|summary| summary.optimum().is_some_and(|(lower, upper)| upper > lower));
     let _ = writeln!(text, "{}.", if changing { ", with its lower and upper bound where links change" } else { "" });

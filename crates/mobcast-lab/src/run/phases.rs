@@ -7,12 +7,13 @@ use crate::hub::control::Counts;
 /// The steady part of the imports: between these fractions.
 const STEADY: (f64, f64) = (0.1, 0.9);
 
-/// Start, steady rate and tail of the cluster that imported slowest. `offset_s` is the start of the sender after the
-/// hub's `Begin`; `seconds` the whole.
+/// Start, steady rate and tail of the broadcast: the steady part is from when all clusters had the first of the fractions until all
+/// had the second, as in the simulator. `offset_s` is the start of the sender after the hub's `Begin`; `seconds` the whole.
 pub fn phases(counts: &Counts, object_bytes: u64, offset_s: f64, seconds: f64) -> Phases {
     let clusters = counts.links.iter().map(|link| link.to).max().map_or(0, |last| last + 1);
-    let imports = (1..clusters).filter_map(|cluster| steady(counts, cluster, offset_s));
-    let Some((from_s, to_s)) = imports.min_by(|a, b| (b.1 - b.0).total_cmp(&(a.1 - a.0))) else {
+    let imports: Vec<(f64, f64)> = (1..clusters).filter_map(|cluster| steady(counts, cluster, offset_s)).collect();
+    let latest = |of: fn(&(f64, f64)) -> f64| imports.iter().map(of).max_by(f64::total_cmp);
+    let (Some(from_s), Some(to_s)) = (latest(|import| import.0), latest(|import| import.1)) else {
         return Phases::default();
     };
     let bytes = object_bytes as f64;
@@ -62,6 +63,22 @@ mod tests {
         );
         let later = super::phases(&counts, 100_000_000, 0.25, 12.75);
         assert!((later.start_seconds - 0.75).abs() < 0.01, "{later:?}");
+    }
+
+    #[test]
+    fn the_whole_is_as_slow_as_its_last_clusters() {
+        // 100 MB: B begins at once and brings 10 MB/s; C has a tenth after 4 s, and nine tenths after 10 s.
+        let link = |to| LinkCounts { from: 0, to, ..LinkCounts::default() };
+        let bytes = |s: f64| {
+            let c = if s < 4.0 { 2.5e6 * s } else { 10e6 + 80e6 / 6.0 * (s - 4.0) };
+            vec![(10e6 * s).min(100e6) as u64, c.min(100e6) as u64]
+        };
+        let samples = (0..150u64).map(|i| (i * 100_000_000, bytes(i as f64 / 10.0))).collect();
+        let counts = Counts { links: vec![link(1), link(2)], samples, ..Counts::default() };
+        let phases = phases(&counts, 100_000_000, 0.0, 11.0);
+        assert!((phases.steady_mb_per_s - 80.0 / 6.0).abs() < 0.01, "{phases:?}");
+        assert!((phases.start_seconds - 3.25).abs() < 0.01, "{phases:?}");
+        assert!((phases.start_seconds + 100.0 / phases.steady_mb_per_s + phases.tail_seconds - 11.0).abs() < 1e-6);
     }
 
     #[test]

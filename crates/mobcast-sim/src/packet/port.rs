@@ -19,7 +19,7 @@ pub enum Limit {
 /// What a port is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PortSettings {
-    /// Bytes per second; none for a line that takes no time.
+    /// Bytes per second; none for a line that takes no time, zero for one that is cut.
     pub rate_bytes_per_s: Option<u64>,
     /// Nanoseconds that a packet is on its way after it has left.
     pub delay_ns: u64,
@@ -82,19 +82,15 @@ pub struct Port<P> {
 }
 
 impl<P: Copy> Port<P> {
-    /// An idle port.
-    ///
-    /// # Panics
-    /// If the rate is zero: a line that carries nothing would never finish its first packet.
+    /// An idle port. With a rate of zero the line is cut, until it is given another one.
     pub fn new(settings: PortSettings) -> Port<P> {
-        assert!(settings.rate_bytes_per_s != Some(0), "a port has a rate, or no limit");
         Port {
-            settings,
+            settings: PortSettings { rate_bytes_per_s: settings.rate_bytes_per_s.filter(|rate| *rate > 0), ..settings },
             packets: VecDeque::new(),
             left: 0,
             waiting_bytes: 0,
             free_at_ns: 0,
-            cut: false,
+            cut: settings.rate_bytes_per_s == Some(0),
             offered: 0,
             counters: PortCounters::default(),
         }
@@ -168,7 +164,7 @@ impl<P: Copy> Port<P> {
         Vec::new()
     }
 
-    /// The rate of the line, in bytes per second.
+    /// The rate of the line, in bytes per second; of one that is cut, the last one that it had.
     pub fn rate_bytes_per_s(&self) -> Option<u64> {
         self.settings.rate_bytes_per_s
     }
@@ -292,6 +288,15 @@ mod tests {
         assert!(port.push(5 * MS, 1_000, 4));
         assert_eq!(arrivals(&mut port), [(0, 11), (4, 16)]);
         assert_eq!(port.counters().lost, 3);
+    }
+
+    #[test]
+    fn a_line_may_be_cut_from_the_start() {
+        let mut port: Port<u32> = Port::new(PortSettings::new(Some(0), 10 * MS));
+        assert!(!port.push(0, 1_000, 0));
+        port.set_rate(5 * MS, Some(1_000_000));
+        assert!(port.push(5 * MS, 1_000, 1));
+        assert_eq!(arrivals(&mut port), [(1, 16)]);
     }
 
     #[test]

@@ -500,6 +500,9 @@ impl Builder<'_> {
         if factor_min > factor_max {
             return Err(text.error(raw.factor_min.span(), format!("is more than factor_max, {factor_max}")));
         }
+        if topology.wan_links().next().is_none() {
+            return Err(text.error(table, "there are no links between clusters that could change: leave it out"));
+        }
         if topology.wan_links().any(|(_, _, link)| link.rate_bytes_per_s.is_none()) {
             return Err(text.error(table, "a link without rate_mb_per_s has no parts: give each link a rate"));
         }

@@ -3,7 +3,7 @@
 use super::experiment::{At, Experiment, Extent, ScenarioPlan};
 use super::rival::RivalFile;
 use super::write::topology_text;
-use crate::network::{ClusterIndex, LinkRef, Topology};
+use crate::network::{ClusterIndex, LinkRef, QueueLimit, Topology, WanLink};
 use crate::optimum::changing::{Bracket, bracket};
 use crate::optimum::optimum;
 use crate::record::{Case, Settings};
@@ -227,7 +227,17 @@ impl Extent {
 fn apply_first(topology: &mut Topology, changes: &mut Vec<Change>) {
     let later = changes.partition_point(|change| change.at_ns == 0);
     for change in changes.drain(..later) {
+        keep_queue_of_cut(topology, change);
         topology.set_rate(change.link, change.rate_bytes_per_s).expect("the file was checked against the topology");
+    }
+}
+
+/// A link that is cut from the start keeps the queue of the rate that its table says: nothing follows from a rate of zero.
+fn keep_queue_of_cut(topology: &mut Topology, change: Change) {
+    let LinkRef::Wan { from, to } = change.link else { return };
+    if let (Some(0), Some(link)) = (change.rate_bytes_per_s, topology.wan(from, to)) {
+        let queue = QueueLimit::Bytes(link.queue_bytes());
+        topology.link(from, to, WanLink { queue, ..link }).expect("it is there already");
     }
 }
 

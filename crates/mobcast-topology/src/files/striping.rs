@@ -1,6 +1,7 @@
 //! An experiment with striped connections between two clusters, as a file: `[striping]` instead of a topology, because the
 //! network is always the same but for its numbers. What is not given is as in Table 1 of the striping paper.
 
+use std::ops::Range;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -154,19 +155,30 @@ impl StripingExperiment {
     }
 }
 
+/// The values, none of which may be there twice.
+fn once<T: PartialEq>(text: &Text, values: Vec<(T, Range<usize>)>) -> Result<Vec<T>, FileError> {
+    for (place, (value, span)) in values.iter().enumerate() {
+        if values[..place].iter().any(|(other, _)| other == value) {
+            return Err(text.error(span.clone(), "this value is there twice: leave one out"));
+        }
+    }
+    Ok(values.into_iter().map(|(value, _)| value).collect())
+}
+
 /// Every combination, the stripes running fastest.
 fn cases(text: &Text, table: &Table) -> Result<Vec<StripingCase>, FileError> {
     let counts = |list: &Spanned<Vec<Spanned<u32>>>, most| -> Result<Vec<u32>, FileError> {
-        text.filled(list)?.iter().map(|value| text.count(value, 1, most)).collect()
+        let counted = |value| Ok((text.count(value, 1, most)?, value.span()));
+        once(text, text.filled(list)?.iter().map(counted).collect::<Result<_, _>>()?)
     };
     let nodes = counts(&table.nodes, NODES_MAX)?;
     let stripes = counts(&table.stripes, STRIPES_MAX)?;
     let default_queue = vec![50];
     let queues = table.queue_packets.as_ref().map_or(Ok(default_queue), |list| counts(list, PACKETS_MAX))?;
-    let rates = text.filled(&table.between_mbit_per_s)?.iter().map(|rate| text.megabits(rate));
-    let rates: Vec<u64> = rates.collect::<Result<_, _>>()?;
-    let times = text.filled(&table.round_trip_ms)?.iter().map(|time| text.milliseconds(time));
-    let times: Vec<u64> = times.collect::<Result<_, _>>()?;
+    let rates = text.filled(&table.between_mbit_per_s)?.iter().map(|rate| Ok((text.megabits(rate)?, rate.span())));
+    let rates: Vec<u64> = once(&text, rates.collect::<Result<_, _>>()?)?;
+    let times = text.filled(&table.round_trip_ms)?.iter().map(|time| Ok((text.milliseconds(time)?, time.span())));
+    let times: Vec<u64> = once(&text, times.collect::<Result<_, _>>()?)?;
     let mut cases = Vec::new();
     for &nodes in &nodes {
         for &between_bytes_per_s in &rates {

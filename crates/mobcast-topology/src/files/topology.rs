@@ -185,6 +185,11 @@ fn add_link(text: &Text, topology: &mut Topology, raw: &Spanned<RawLink>) -> Res
         loss_per_million: loss(text, raw.loss_percent.as_ref())?,
         queue: queue(text, raw)?,
     };
+    if let Some(time) = raw.queue_ms.as_ref().filter(|_| link.queue_bytes() < QUEUE_BYTES_MIN) {
+        return Err(
+            text.error(time.span(), format!("is less than a packet, {QUEUE_BYTES_MIN} bytes, takes at this rate"))
+        );
+    }
     let ends = Ends { between: raw.between.as_ref(), from: raw.from.as_ref(), to: raw.to.as_ref() };
     for (from, to) in ends.pairs(text, topology, table.clone())? {
         if topology.wan(from, to).is_some() {
@@ -198,7 +203,11 @@ fn add_link(text: &Text, topology: &mut Topology, raw: &Spanned<RawLink>) -> Res
 
 fn loss(text: &Text, percent: Option<&Spanned<f64>>) -> Result<u32, FileError> {
     let Some(percent) = percent else { return Ok(0) };
-    text.within(percent, 0.0, 100.0, "percent").map(|percent| (percent * 10_000.0).round() as u32)
+    let per_million = text.within(percent, 0.0, 100.0, "percent").map(|percent| (percent * 10_000.0).round() as u32)?;
+    match per_million {
+        0 if *percent.get_ref() > 0.0 => Err(text.error(percent.span(), "is less than a packet in a million, 0.0001")),
+        _ => Ok(per_million),
+    }
 }
 
 fn queue(text: &Text, raw: &RawLink) -> Result<QueueLimit, FileError> {

@@ -33,10 +33,10 @@ pub(super) fn below(
     bound: u64,
     with_reason: bool,
 ) -> Option<(u64, Vec<Resource>)> {
-    if bound == 0 || !has_choices(topology) || topology.clusters().len() > CLUSTERS_MAX {
+    if bound == 0 || topology.nodes() < 2 || !has_choices(topology) || topology.clusters().len() > CLUSTERS_MAX {
         return None;
     }
-    let mut program = Program::new(topology, root);
+    let mut program = Program::new(topology, root, bound as f64 * topology.nodes() as f64);
     let rate = program.solve(None)?.rate * program.unit;
     if rate > bound as f64 * (1.0 - ALIKE) || rate > program.unlimited * program.unit * (1.0 - ALIKE) {
         return None;
@@ -97,7 +97,7 @@ struct Solution {
 }
 
 impl Program<'_> {
-    fn new(topology: &Topology, root: ClusterIndex) -> Program<'_> {
+    fn new(topology: &Topology, root: ClusterIndex, most: f64) -> Program<'_> {
         let nodes_of = |c: ClusterIndex| topology.clusters()[c.as_usize()].nodes;
         let mut sites = vec![Site { cluster: root, nodes: 1 }];
         for cluster in topology.indices().filter(|c| occupied(topology, *c)) {
@@ -114,7 +114,7 @@ impl Program<'_> {
         let mut program = Program { topology, sites, flows, rows, cuts, unit: 1.0, unlimited: 1.0 };
         program.add_links();
         (0..program.sites.len()).for_each(|site| program.add_cards(site));
-        program.scale();
+        program.scale(most);
         let first_cuts = (1..program.sites.len()).map(|far| program.select(|from, to| from != far && to == far));
         let all = first_cuts.chain([program.select(|from, to| from == ROOT_SITE && to != ROOT_SITE)]);
         program.cuts = all.collect();
@@ -166,8 +166,10 @@ impl Program<'_> {
         }
     }
 
-    /// Makes the largest capacity 1.
-    fn scale(&mut self) {
+    /// Makes the largest capacity 1. All nodes together take in no more than `most` bytes per second: capacities beyond that bind
+    /// nothing, and would only make the others small beside the solver's tolerances.
+    fn scale(&mut self, most: f64) {
+        self.rows.iter_mut().for_each(|row| row.capacity = row.capacity.min(most));
         self.unit = self.rows.iter().map(|row| row.capacity).fold(1.0, f64::max);
         for row in &mut self.rows {
             row.capacity /= self.unit;
@@ -323,7 +325,7 @@ mod tests {
     }
 
     fn program_value(topology: &Topology) -> f64 {
-        let mut program = Program::new(topology, ROOT);
+        let mut program = Program::new(topology, ROOT, f64::MAX);
         program.solve(None).unwrap().rate * program.unit
     }
 
@@ -399,6 +401,26 @@ mod tests {
         let result = optimum(&weak, ROOT);
         assert_eq!(result.rate_bytes_per_s, Some(4_666_667));
         assert_eq!(result.binding.describe(&weak), "c0→c1 + c0→c2 + c2→c1 + network cards of c1, sending");
+    }
+
+    #[test]
+    fn cards_far_faster_than_links_change_nothing() {
+        let optimum_with = |nodes: u32, card: u64| {
+            let cluster = |access: u64| Cluster {
+                access_out_bytes_per_s: Some(access),
+                ..Cluster::new("", nodes).with_nic(card)
+            };
+            let topology = mesh(&[1_200_000, 400_000, 300_000].map(cluster), &[1; 6]);
+            optimum(&topology, ROOT).rate_bytes_per_s
+        };
+        let slow = optimum_with(4, 12_500_000);
+        assert_eq!((optimum_with(500, 12_500_000_000), optimum_with(10_000, 125_000_000_000)), (slow, slow));
+    }
+
+    #[test]
+    fn one_node_alone_waits_for_nothing() {
+        let topology = mesh(&[Cluster::new("", 1).with_nic(1_000_000)], &[]);
+        assert_eq!(optimum(&topology, ROOT).binding, Binding::Nothing);
     }
 
     #[test]
