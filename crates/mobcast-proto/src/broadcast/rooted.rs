@@ -4,6 +4,8 @@ use super::*;
 
 /// The second batch is signed twice as long after the first, and each later one after twice the time, up to [`BATCH_INTERVAL`].
 const BATCH_INTERVAL_MIN: Duration = Duration::from_millis(2);
+/// After each so many batches it is waited for [`BATCH_INTERVAL`] longer: a stream of 400 GB in an hour has 40,000 batches then, 10 MB.
+const BATCHES_MANY: u32 = 2_048;
 /// So many batches have at most…
 const BATCHES_FIRST: u32 = 16;
 /// …so many hashes.
@@ -65,9 +67,12 @@ impl Broadcast {
         if self.chain.batches() < BATCHES_FIRST { BATCH_HASHES_FIRST } else { BATCH_HASHES_MAX }
     }
 
-    /// How long pieces are gathered for a batch: at the start everybody waits for the next ones.
+    /// How long pieces are gathered for a batch: at the start everybody waits for the next ones. A long stream's source may bring a
+    /// piece in each interval, and all nodes keep all batches: after many the intervals grow with their number.
     fn batch_interval(&self) -> Duration {
-        BATCH_INTERVAL_MIN.times(1 << self.chain.batches().min(16)).min(BATCH_INTERVAL)
+        let batches = self.chain.batches();
+        let long = BATCH_INTERVAL.times(1 + u64::from(batches / BATCHES_MANY));
+        BATCH_INTERVAL_MIN.times(1 << batches.min(16)).min(long)
     }
 
     /// The batch given out last is signed: its pieces may be announced.

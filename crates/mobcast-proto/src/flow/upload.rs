@@ -2,7 +2,7 @@
 //! and many wait for it (design, `mob` rule 7); inside the cluster the most deprived peer is served first (Massoulié
 //! et al., INFOCOM 2007, which is optimal for node-capacitated complete graphs).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::sorted_map::SortedMap;
 use crate::time::{Duration, Time};
@@ -196,9 +196,12 @@ impl Uploads {
         queue.waiting.iter().map(|upload| u64::from(upload.range.len())).sum()
     }
 
-    /// A broadcast is over, with what limited it.
-    pub fn remove_broadcast(&mut self, broadcast: BroadcastId) {
-        for queue in self.queues.values_mut() {
+    /// A broadcast is over, with what limited it: who waits for which pieces of it.
+    pub fn remove_broadcast(&mut self, broadcast: BroadcastId) -> BTreeSet<(LinkId, PieceIndex)> {
+        let mut waiting = BTreeSet::new();
+        for (link, queue) in self.queues.iter_mut() {
+            let of_it = |upload: &&Upload| upload.broadcast == broadcast;
+            waiting.extend(queue.waiting.iter().filter(of_it).map(|upload| (link, upload.piece)));
             queue.waiting.retain(|upload| upload.broadcast != broadcast);
             let before = queue.limits.len();
             queue.limits.retain(|limit| limit.broadcast != broadcast);
@@ -206,6 +209,7 @@ impl Uploads {
         }
         let links: Vec<LinkId> = self.queues.keys().collect();
         links.into_iter().for_each(|link| self.review(link));
+        waiting
     }
 
     /// Limits what a link is sent of a broadcast to a rate in bytes per second, or takes the limit back (shaping at the sender,

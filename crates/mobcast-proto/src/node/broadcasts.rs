@@ -118,7 +118,9 @@ impl Node {
             self.coordination.note_unwanted(id);
         }
         self.share_open_budget(None);
-        self.uploads.remove_broadcast(id);
+        for (link, piece) in self.uploads.remove_broadcast(id) {
+            self.send(link, Frame::Reject { broadcast: id, piece });
+        }
         self.finished.insert(id);
     }
 
@@ -352,6 +354,27 @@ mod tests {
         let given = outputs(&mut node).iter().filter(|output| matches!(output, Output::SendPayload { .. })).count();
         let sent_bytes = node.broadcasts[&id].swarm().peer(link).expect("it has announced it").sent_bytes;
         assert_eq!((given, sent_bytes), (3, 3 * u64::from(PIECE_BYTES)));
+    }
+
+    #[test]
+    fn who_waits_for_what_is_given_up_is_told_so() {
+        let mut node = founder();
+        let link = linked(&mut node, NodeId(1));
+        let id = node.broadcast(Time::ZERO, descriptor("mob", 64), None).expect("it is a member");
+        let announcement = Box::new(node.broadcasts[&id].announcement.clone());
+        node.handle_frame(Time::ZERO, link, Frame::Announce { broadcast: id, announcement });
+        let swarm = node.broadcasts.get_mut(&id).expect("it has begun").swarm_mut();
+        (0..64).map(PieceIndex).for_each(|piece| swarm.add_own(piece));
+        let range = ByteRange::whole(PIECE_BYTES);
+        for piece in (0..64).map(PieceIndex) {
+            node.handle_frame(Time::ZERO, link, Frame::Request { broadcast: id, piece, range });
+        }
+        let given = outputs(&mut node).iter().filter(|output| matches!(output, Output::SendPayload { .. })).count();
+        node.forget(Time::ZERO, id);
+        let is_reject = |output: &Output| matches!(output, Output::Send { frame: Frame::Reject { .. }, .. });
+        let rejected = outputs(&mut node).iter().filter(|output| is_reject(output)).count();
+        assert!(given < 64, "some wait");
+        assert_eq!(given + rejected, 64);
     }
 
     /// A node that waits for so many pieces of two objects.

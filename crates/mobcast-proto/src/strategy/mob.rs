@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::content::have::{HaveSet, RUNS_PER_FRAME, Run};
+use crate::content::have::{HaveSet, Run};
 use crate::content::slots::{SlotSet, slot_of};
 use crate::fetch::open::OpenPiece;
 use crate::fetch::swarm::Swarm;
@@ -27,6 +27,7 @@ use crate::time::{Duration, Time};
 use crate::units::{ClusterId, LinkId, PieceIndex};
 
 use choking::Choking;
+use interest::Interest;
 use leaving::Leaving;
 pub(super) use leaving::is_worth_waiting;
 use own_share::OwnRootShare;
@@ -37,6 +38,7 @@ mod asking;
 mod choking;
 mod giving_way;
 mod importing;
+mod interest;
 mod leaving;
 mod own_share;
 mod resting;
@@ -106,6 +108,8 @@ pub struct Mob {
     stole_at: Time,
     backlog_told: Option<(u32, u64)>,
     last_news: Time,
+    /// How often it was stuck.
+    stuck: u32,
     /// Whether what has arrived waits for the disk: then others should import what comes next.
     disk_stalls: bool,
     resting: Resting,
@@ -114,12 +118,6 @@ pub struct Mob {
     /// What has left the root's cluster.
     leaving: Leaving,
     next_tick: Time,
-}
-
-#[derive(Default)]
-struct Interest {
-    slots: SlotSet,
-    pieces: HaveSet,
 }
 
 impl Strategy for Mob {
@@ -370,22 +368,6 @@ impl Mob {
         }
     }
 
-    fn peer_is_interested(&mut self, swarm: &mut Swarm, peer: LinkId, slots: &SlotSet, pieces: &[Run]) {
-        let interest = self.interests.get_or_default(peer);
-        let before = std::mem::replace(&mut interest.slots, slots.clone());
-        let mut news: Vec<PieceIndex> = Vec::new();
-        for piece in pieces.iter().flat_map(|run| run.pieces()) {
-            interest.pieces.insert(piece);
-            if swarm.have().contains(piece) {
-                news.push(piece);
-            }
-        }
-        let gained = |slot: usize| slots.contains(slot) && !before.contains(slot);
-        news.extend(swarm.have().iter().filter(|&piece| gained(slot_of(swarm.id, piece))));
-        news.into_iter().for_each(|piece| swarm.announce(peer, piece));
-        swarm.hasten(peer);
-    }
-
     fn assignment_changed(&mut self, swarm: &mut Swarm) {
         if self.slots != swarm.standing.slots {
             self.slots = swarm.standing.slots.clone();
@@ -467,27 +449,6 @@ impl Mob {
         {
             self.todo.insert(piece);
         }
-    }
-
-    fn tell_interests(&self, swarm: &mut Swarm) {
-        for link in swarm.links() {
-            if is_wan(swarm, link) {
-                self.tell_interest(swarm, link);
-            }
-        }
-    }
-
-    /// Tells a peer in another cluster which pieces it should announce.
-    fn tell_interest(&self, swarm: &mut Swarm, peer: LinkId) {
-        swarm.tell(peer, self.interest(swarm));
-    }
-
-    /// Which pieces peers in other clusters should announce.
-    fn interest(&self, swarm: &Swarm) -> StrategyMessage {
-        let slots = if swarm.in_root_cluster() { SlotSet::none() } else { swarm.standing.slots.clone() };
-        let mut pieces = self.stolen.runs();
-        pieces.truncate(RUNS_PER_FRAME);
-        StrategyMessage::Interest { slots, pieces }
     }
 
     /// How many clusters come before `own` in the order in which they may import a piece from the root's cluster: zero

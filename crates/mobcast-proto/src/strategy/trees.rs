@@ -67,6 +67,8 @@ pub struct Trees {
     silence: Silence,
     /// Since when a parent that something is missing from has been gone, or silent.
     troubled_since: Option<Time>,
+    /// When it was last so.
+    troubled_at: Time,
     next_tick: Time,
 }
 
@@ -354,8 +356,12 @@ impl Trees {
         self.silence.look(swarm);
         if !self.is_troubled(swarm) {
             self.troubled_since = None;
-        } else if swarm.now().since(*self.troubled_since.get_or_insert(swarm.now())) >= HELP_AFTER {
-            self.ask_all_for_help(swarm);
+            self.leave_help_if_served(swarm);
+        } else {
+            self.troubled_at = now;
+            if now.since(*self.troubled_since.get_or_insert(now)) >= HELP_AFTER {
+                self.ask_all_for_help(swarm);
+            }
         }
         if self.in_need {
             self.start_over(swarm);
@@ -366,10 +372,13 @@ impl Trees {
 
     /// Whether a parent from which something is missing is gone, or was asked and sends nothing.
     fn is_troubled(&self, swarm: &Swarm) -> bool {
+        if swarm.have().count() == swarm.known() {
+            return false;
+        }
         let Some(plan) = plan_of(swarm) else {
             let sends =
                 |peer: &SwarmPeer| peer.window.outstanding() > 0 && peer.window.stalled_for(swarm.now()) < HELP_AFTER;
-            return swarm.have().count() < swarm.known() && !swarm.peers().any(|(_, peer)| sends(peer));
+            return !swarm.peers().any(|(_, peer)| sends(peer));
         };
         let (links, lottery) = (links_by_node(swarm), plan.lottery(swarm));
         let silent = |link: &LinkId| self.is_silent(swarm, *link);
@@ -382,6 +391,18 @@ impl Trees {
             !open.parts.is_empty() && !open.is_complete() && open.parts.iter().all(|part| silent(&part.peer))
         };
         (0..plan.trees.len()).any(|tree| bereft(&tree)) || swarm.open().any(|(_, open)| stuck(open))
+    }
+
+    /// Who has a place in the plan, and parents that have sent what was asked of them for a while, goes by the plan again.
+    fn leave_help_if_served(&mut self, swarm: &mut Swarm) {
+        let Some(plan) = plan_of(swarm).filter(|_| self.in_need) else { return };
+        let links = links_by_node(swarm);
+        let mut parents = plan.trees.iter().map(|tree| links.get(&tree.parent?));
+        let all_send = parents.all(|link| link.is_some_and(|&link| self.silence.has_sent(swarm, link)));
+        if all_send && swarm.now().since(self.troubled_at) >= HELP_AFTER {
+            self.in_need = false;
+            self.start_over(swarm);
+        }
     }
 
     /// Asks everybody, once.

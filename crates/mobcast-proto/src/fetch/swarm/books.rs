@@ -83,9 +83,14 @@ impl Swarm {
         self.open_bytes
     }
 
-    /// At least a piece may always be open.
+    /// At least a piece may always be open. Where less may be open than before, half pieces that were kept are closed until there is
+    /// room for others.
     pub(crate) fn set_open_limit(&mut self, bytes: u64) {
-        self.open_limit = bytes.max(u64::from(self.piece_size));
+        let before = std::mem::replace(&mut self.open_limit, bytes.max(u64::from(self.piece_size)));
+        if self.open_limit < before {
+            let pieces: Vec<PieceIndex> = self.open.keys().copied().collect();
+            pieces.into_iter().for_each(|piece| self.reopen_if_idle(piece));
+        }
     }
 
     pub(crate) fn set_paused(&mut self, paused: bool) {
@@ -464,6 +469,22 @@ mod tests {
             let expected = if round == STRIKES_MAX { vec![OTHER] } else { Vec::new() };
             assert_eq!(blamed, expected, "in round {round}");
         }
+    }
+
+    #[test]
+    fn half_pieces_give_way_where_less_may_be_open() {
+        let mut swarm = swarm();
+        swarm.set_open_limit(4 * u64::from(PIECE));
+        for piece in [0, 1].map(PieceIndex) {
+            assert!(swarm.request(ASKED, piece));
+            swarm.add_payload(ASKED, piece, ByteRange { start: 0, end: PIECE / 2 });
+        }
+        swarm.remove_peer(ASKED);
+        assert_eq!(swarm.open_bytes(), 2 * u64::from(PIECE), "they are worth keeping");
+        assert!(swarm.has_open_room());
+        swarm.set_open_limit(2 * u64::from(PIECE));
+        assert!(swarm.has_open_room(), "or nothing would ever be asked for again");
+        assert_eq!(swarm.open_bytes(), u64::from(PIECE));
     }
 
     #[test]

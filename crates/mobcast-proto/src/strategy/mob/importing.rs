@@ -61,7 +61,9 @@ impl Mob {
                 continue;
             }
             self.todo.remove(piece);
-            self.stolen.remove(piece);
+            if self.stolen.remove(piece) {
+                self.passed_on.insert(piece);
+            }
             self.given.insert(piece, peer);
         }
         let locals = swarm.peers().filter(|(_, p)| p.local).count();

@@ -31,6 +31,8 @@ const COMPARED_EVERY: Duration = Duration::from_millis(500);
 /// …and one that has asked for less than this part of the average is spared, if it is one of at least so many.
 const SLOW_FACTOR: u32 = 4;
 const SPARED_AMONG: u32 = 3;
+/// So many always keep theirs.
+const KEEP_THEIRS: u32 = 2;
 
 /// The parts, as the root keeps them.
 #[derive(Default)]
@@ -153,9 +155,12 @@ impl Mob {
             return;
         }
         let slow = |part: &Part| part.wanted * SLOW_FACTOR < wanted / peers && part.left > LOW && !part.spared;
-        let late: Vec<LinkId> = shares.of.iter().filter(|(_, part)| slow(part)).map(|(&link, _)| link).collect();
+        let late = shares.of.iter().filter(|(_, part)| slow(part)).map(|(&link, part)| (part.wanted, link));
+        let mut late: Vec<(u32, LinkId)> = late.collect();
+        late.sort_unstable();
+        late.truncate((peers - KEEP_THEIRS) as usize);
         shares.compare_from(swarm.now());
-        for link in late {
+        for (_, link) in late {
             self.share_out(swarm, link);
         }
     }
@@ -549,6 +554,16 @@ mod tests {
             want(&mut mob, &mut swarm, SLOW, PieceIndex(piece));
         }
         assert_eq!(spared(&mob), [SLOW], "the others are not slower than it");
+        mob.root_shares.check_invariants();
+    }
+
+    #[test]
+    fn two_always_keep_their_parts() {
+        let (mut mob, mut swarm) = root_of_four();
+        for piece in 0..COMPARED_AFTER * 8 {
+            want(&mut mob, &mut swarm, PEERS[0], PieceIndex(piece));
+        }
+        assert_eq!(spared(&mob).len(), 2, "all but one are slow");
         mob.root_shares.check_invariants();
     }
 

@@ -30,8 +30,10 @@ const STOLEN_IN_VAIN: Duration = Duration::from_millis(250);
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
 /// A peer that was asked and has sent nothing for this long may not send it soon.
 const SILENT: Duration = Duration::from_secs(1);
-/// Pieces asked of other clusters at a time by a stuck node.
+/// Pieces asked of other clusters by a node that is stuck for the first time; each time after that twice as many, but no more than its part
+/// of what the cluster lacks, because others may be stuck as well.
 const STUCK_PIECES: usize = 16;
+const STUCK_DOUBLINGS: u32 = 16;
 /// Without a stored piece, its own or a peer's, for this long, a node asks other clusters also for what is not its
 /// share.
 const STUCK_AFTER: Duration = Duration::from_secs(3);
@@ -217,8 +219,11 @@ impl Mob {
         swarm.random.shuffle(&mut pieces);
         // What it is to import already it has asked for, and nobody seems to have it: all others have their turn before that.
         pieces.sort_by_key(|&piece| self.todo.contains(piece));
-        pieces.truncate(STUCK_PIECES);
+        let locals = swarm.peers().filter(|(_, p)| p.local).count();
+        let part = pieces.len().div_ceil(locals + 1).max(STUCK_PIECES);
+        pieces.truncate((STUCK_PIECES << self.stuck.min(STUCK_DOUBLINGS)).min(part));
         pieces.sort_unstable();
+        self.stuck += 1;
         self.stole_at = swarm.now();
         for &piece in &pieces {
             self.stolen.insert(piece);
@@ -252,10 +257,24 @@ mod tests {
         let (mut mob, mut swarm) = (Mob::default(), swarm());
         swarm.standing.slots = SlotSet::none();
         swarm.add_known(56, 2, None);
-        for round in 1..=4 {
+        for asked in [16, 32 + 16, 64] {
             swarm.set_now(swarm.now() + STUCK_AFTER);
             mob.help_if_stuck(&mut swarm);
-            assert_eq!(mob.todo.count(), round * STUCK_PIECES as u32, "of 64");
+            assert_eq!(mob.todo.count(), asked, "of 64");
         }
+    }
+
+    #[test]
+    fn a_share_that_nobody_imports_is_taken_over_in_few_steps() {
+        let (mut mob, mut swarm) = (Mob::default(), swarm());
+        swarm.standing.slots = SlotSet::none();
+        swarm.add_known(25_000 - 8, 2, None);
+        let mut rounds = 0;
+        while mob.todo.count() < 25_000 / 2 {
+            swarm.set_now(swarm.now() + STUCK_AFTER);
+            mob.help_if_stuck(&mut swarm);
+            rounds += 1;
+        }
+        assert!(rounds <= 11, "{rounds} times");
     }
 }

@@ -68,6 +68,11 @@ impl Silence {
         quiet >= AWAITED_MAX || (quiet >= patience && (says_nothing || long_ago(&self.owing)))
     }
 
+    /// Whether a peer has sent something, since it was silent if it was.
+    pub(super) fn has_sent(&self, swarm: &Swarm, link: LinkId) -> bool {
+        sent_by(swarm, link) > self.vain.get(&link).copied().unwrap_or(0)
+    }
+
     /// A peer was silent: it is not waited for as long again.
     pub(super) fn note_in_vain(&mut self, swarm: &Swarm, link: LinkId) {
         self.vain.insert(link, sent_by(swarm, link));

@@ -398,6 +398,35 @@ fn who_was_asked_in_vain_is_not_asked_again_soon() {
 }
 
 #[test]
+fn who_has_asked_for_help_goes_by_the_plan_again_when_its_parent_sends() {
+    let (mut swarm, mut trees) = swarm(Some(place(Split::RoundRobin, &[(1, 1, Some(1))])), 4);
+    pass_time(&mut swarm, &mut trees, SILENCE_MAX + HELP_AFTER.times(2) + TICK);
+    assert!(trees.in_need);
+    requests(&mut swarm);
+    for piece in [0, 1].map(PieceIndex) {
+        swarm.add_payload(LinkId(1), piece, ByteRange::whole(PIECE));
+        swarm.add_stored(piece);
+        trees.handle(StrategyEvent::LinkMeasured(LinkId(1)), &mut swarm);
+        trees.handle(StrategyEvent::PieceStored(piece), &mut swarm);
+        pass_time(&mut swarm, &mut trees, HELP_AFTER.min(TICK.times(2)));
+    }
+    assert!(!trees.in_need, "its parent sends");
+    assert!(trees.manifest_parents(&swarm).contains(&LinkId(1)), "and is waited for, also with the manifest");
+    pass_time(&mut swarm, &mut trees, SILENCE_MAX.times(3) + HELP_AFTER.times(2) + TICK);
+    assert!(trees.in_need, "it does so no more");
+}
+
+#[test]
+fn a_root_that_has_all_that_is_known_is_in_no_need() {
+    let (mut swarm, mut trees) = swarm(Some(place(Split::RoundRobin, &[(0, 1, None)])), 0);
+    swarm.add_known(4, 2, None);
+    (0..4).map(PieceIndex).for_each(|piece| swarm.add_own(piece));
+    assert!(!trees.is_troubled(&swarm));
+    pass_time(&mut swarm, &mut trees, SILENCE_MAX);
+    assert!(!trees.in_need);
+}
+
+#[test]
 fn a_piece_of_which_the_middle_came_late_is_asked_for_to_its_end() {
     let (mut swarm, mut trees) = swarm(Some(place(Split::RoundRobin, &[(1, 1, Some(1))])), 1);
     let (piece, from, to) = (PieceIndex(0), PIECE / 4, PIECE / 2);
