@@ -1,0 +1,105 @@
+//! Plans: who has a place in which tree, whatever becomes of the members.
+
+use super::*;
+
+fn overlays(strategies: &[&str]) -> Overlays {
+    Overlays::of(strategies, None).expect("these need no network")
+}
+
+/// The parent of each member in the only tree of its only plan, by node.
+fn parents(group: &Group) -> BTreeMap<u32, Option<u32>> {
+    let parent = |view: &Assignment| view.plans[0].trees[0].parent.map(|node| node.0);
+    group.coordinator.members().map(|node| (node.0, parent(&group.views[&node]))).collect()
+}
+
+#[test]
+fn a_group_for_a_chain_is_linked_as_a_chain_and_has_no_mesh() {
+    let mut group = Group::found_for(overlays(&["chain"]));
+    group.join_all((0..5).map(|i| join(&format!("n{i}"), Some(["a", "b"][i % 2]))));
+    group.check();
+    // Nodes 1, 3 and 5 are in the root's cluster.
+    assert_eq!(
+        parents(&group),
+        [(0, None), (1, Some(0)), (2, Some(5)), (3, Some(1)), (4, Some(2)), (5, Some(3))].into()
+    );
+    for view in group.views.values() {
+        assert!(view.local_peers.is_empty() && view.global_peers.is_empty(), "{}", view.node);
+        let dials: Vec<NodeId> = view.plan_peers.iter().map(|peer| peer.node).collect();
+        assert!(view.plans[0].trees[0].parent.is_none_or(|parent| dials.contains(&parent)), "{dials:?}");
+    }
+}
+
+#[test]
+fn when_one_is_lost_its_child_hangs_at_its_parent() {
+    let mut group = Group::found_for(overlays(&["chain"]));
+    group.join_all((0..3).map(|i| join(&format!("n{i}"), Some("a"))));
+    group.coordinator.handle_lost(group.now, NodeId(2));
+    group.views.remove(&NodeId(2));
+    group.settle();
+    assert_eq!(parents(&group), [(0, None), (1, Some(0)), (3, Some(1))].into());
+}
+
+#[test]
+fn a_group_may_be_for_several_strategies() {
+    let mut group = Group::found_for(overlays(&["mob", "binomial", "flat"]));
+    group.join_all((0..7).map(|i| join(&format!("n{i}"), Some("a"))));
+    group.check();
+    for view in group.views.values() {
+        let names: Vec<&str> = view.plans.iter().map(|plan| plan.strategy.as_str()).collect();
+        assert_eq!(names, ["binomial", "flat"]);
+    }
+    assert!(group.views.values().any(|view| !view.local_peers.is_empty()), "mob needs the mesh");
+}
+
+#[test]
+fn a_cluster_that_the_network_does_not_know_is_told_of_once() {
+    let mut network = mobcast_topology::Topology::new();
+    network.add_cluster(mobcast_topology::Cluster::new("a", 1)).unwrap();
+    let network = Some(std::sync::Arc::new(network));
+    let mut group = Group::found_for(Overlays::of(&["optimal-trees"], network).unwrap());
+    assert_eq!(group.unplanned, []);
+    group.join_all([join("n1", Some("b")), join("n2", Some("b"))]);
+    assert_eq!(group.unplanned.len(), 1, "{:?}", group.unplanned);
+    assert!(group.unplanned[0].1.contains("no cluster \"b\""), "{:?}", group.unplanned);
+}
+
+#[test]
+fn orders_of_a_measurement_travel_in_assignments_and_plans_follow_it() {
+    use crate::group::gauge::{ProbeOrder, ProbeResult, ProbeRole, Reading};
+
+    let overlays = Overlays::measuring(crate::strategy::Registry::default(), &["optimal-trees"]).unwrap();
+    let mut group = Group::found_for(overlays);
+    group.join_all((0..5).map(|i| join(&format!("n{i}"), Some(["b", "c"][i % 2]))));
+    group.settle();
+    assert_eq!(group.unplanned, [], "there is nothing to plan for yet");
+    assert!(group.views.values().all(|view| view.plans.is_empty() && view.probes.is_empty()));
+    assert!(group.coordinator.measure(group.now));
+    assert!(!group.coordinator.measure(group.now), "one at a time");
+    group.drain();
+    let mut reported = BTreeSet::new();
+    for _ in 0..100 {
+        let asked = group.views.values().flat_map(|view| view.probes.iter().map(move |order| (view.node, *order)));
+        let is_open = |order: &ProbeOrder| order.role == ProbeRole::Ask && !reported.contains(&order.number);
+        let asking = asked.clone().find(|(_, order)| is_open(order));
+        let Some((node, order)) = asking else { break };
+        let peer = &group.views[&order.peer];
+        assert!(peer.probes.iter().any(|other| other.role == ProbeRole::Serve && other.peer == node), "both know");
+        let told = |a: NodeId, b: NodeId| {
+            let view = &group.views[&a];
+            view.parent.iter().chain(&view.plan_peers).any(|peer| peer.node == b)
+        };
+        assert!(told(node, order.peer) || told(order.peer, node), "one of them connects to the other");
+        let reading = Some(Reading { rate_bytes_per_s: 1_000_000, rtt: Duration::from_millis(20) });
+        let result = ProbeResult { number: order.number, bytes: 1_000_000, reading };
+        group.coordinator.handle_probe_result(group.now, NodeId(u32::MAX), result);
+        group.coordinator.handle_probe_result(group.now, node, result);
+        reported.insert(order.number);
+        group.drain();
+    }
+    let measured = group.measured.pop().expect("it ends");
+    assert_eq!((measured.problems.len(), measured.network.is_some()), (0, true));
+    assert_eq!(group.unplanned, []);
+    for (node, view) in &group.views {
+        assert_eq!((view.plans.len(), view.probes.len()), (1, 0), "{node}");
+    }
+}
