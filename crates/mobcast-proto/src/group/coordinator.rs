@@ -26,7 +26,7 @@ use ways::Ways;
 /// Members that must accuse another one before it loses its share.
 const ACCUSERS_MIN: usize = 2;
 /// When nobody was admitted for this long, links between clusters that were founded one after the other are completed:
-/// earlier, they would all lead to a cluster's first member.
+/// earlier, they would all lead to a cluster's first member. Plans of large groups follow then as well.
 const COMPLETION_PAUSE: Duration = Duration::from_millis(200);
 /// Members that are lost within this time are replaced together: at the end of a transfer all leave one after the other, and each
 /// round of new assignments takes a signature for each neighbour.
@@ -34,8 +34,8 @@ const DEPARTURE_PAUSE: Duration = Duration::from_millis(20);
 /// Up to this size of the group, members get a peer in clusters that were founded after them, and are told of new
 /// clusters. Beyond it, newcomers' own links connect the clusters well enough.
 const COMPLETED_GROUP_MAX: usize = 2048;
-/// Up to this size of the group, plans follow every change at once; beyond it, when nobody has come for a while, because a plan
-/// may give everybody another place.
+/// Up to this size of the group, plans follow every change at once; beyond it, when nobody has come or gone for
+/// [`COMPLETION_PAUSE`], because a plan may give everybody another place.
 const PLANNED_AT_ONCE_MAX: usize = 256;
 
 /// What the coordinator wants done.
@@ -340,7 +340,7 @@ impl Coordinator {
         self.admissible.retain(|(l, ..)| *l != link);
     }
 
-    /// Admits who is waiting, and completes the links of those who are in.
+    /// Admits who is waiting, completes the links of those who are in, and tells of what has changed.
     pub fn handle_timeout(&mut self, now: Time) {
         self.company_is_here(now);
         self.advance_gauge(now);
@@ -408,6 +408,7 @@ impl Coordinator {
             self.changed.insert(neighbour);
         }
         self.departure_at.get_or_insert(now + DEPARTURE_PAUSE);
+        self.replan_later(now);
         true
     }
 

@@ -346,7 +346,7 @@ impl Node {
         self.miss_children(&standing);
         if let Some(coordinator) = &mut self.coordinator {
             let epoch = if standing.assignment.term == self.membership.term() { standing.assignment.epoch } else { 0 };
-            if coordinator.adopt(&standing) {
+            if coordinator.adopt(self.now, &standing) {
                 self.await_proof(&standing);
                 self.note_place(&standing);
                 self.root_is_back(node);

@@ -74,6 +74,7 @@ impl Coordinator {
             let measurement = gauge.conclude(now, &order);
             if let Some(network) = &measurement.network {
                 self.plans.set_network(Arc::clone(network));
+                self.replan();
             }
             self.publish();
             return self.decisions.push_back(Decision::Measured(Box::new(measurement)));

@@ -49,7 +49,7 @@ impl Plans {
         self.placed.get(&node).into_iter().flatten().map(|placed| placed.place.clone()).collect()
     }
 
-    /// Whom a node connects to because of its places.
+    /// Whom a node connects to because of its places; somebody who was lost since the plans were made may be among them.
     pub(super) fn dials_of(&self, node: NodeId) -> Vec<NodeId> {
         let all: BTreeSet<NodeId> =
             self.placed.get(&node).into_iter().flatten().flat_map(|placed| placed.dials.iter().copied()).collect();
@@ -58,6 +58,13 @@ impl Plans {
 }
 
 impl Coordinator {
+    /// Members have come or gone in a group that is too large to plan for at once: it is planned for when that is over.
+    pub(super) fn replan_later(&mut self, now: Time) {
+        if self.members.len() > PLANNED_AT_ONCE_MAX && !self.plans.overlays.plans.is_empty() {
+            self.completion_at = Some(now + COMPLETION_PAUSE);
+        }
+    }
+
     /// Makes the plans anew, if members have come or gone.
     pub(super) fn replan(&mut self) {
         if !std::mem::take(&mut self.plans.stale) || self.plans.overlays.plans.is_empty() {

@@ -42,7 +42,7 @@ impl Coordinator {
     }
 
     /// A member that shows itself late, after the group was rebuilt. False if it is known already.
-    pub fn adopt(&mut self, standing: &Standing) -> bool {
+    pub fn adopt(&mut self, now: Time, standing: &Standing) -> bool {
         let node = standing.credential.node;
         if self.members.contains_key(&node) || self.members.len() >= NODES_MAX {
             return false;
@@ -53,11 +53,12 @@ impl Coordinator {
         self.connect(node);
         self.changed.insert(node);
         self.rebalance(Newcomers::All);
+        self.replan_later(now);
         self.publish();
         true
     }
 
-    /// Replaces links and slots of those who have not come, and gives everyone a new assignment.
+    /// Replaces links, slots and places in plans of those who have not come, and gives everyone a new assignment.
     fn refresh_all(&mut self) {
         self.decisions.clear();
         for node in self.members.keys().copied().collect::<Vec<_>>() {
@@ -65,6 +66,7 @@ impl Coordinator {
         }
         self.pair_clusters();
         self.rebalance(Newcomers::All);
+        self.replan();
         self.changed.extend(self.members.keys());
         self.publish();
     }

@@ -49,7 +49,19 @@ impl Group {
         group
     }
 
+    /// Takes all decisions, on links that are never too full for a view.
     fn drain(&mut self) {
+        loop {
+            self.take_decisions();
+            let asked = self.coordinator.views_sent(self.now);
+            if asked.is_empty() {
+                return;
+            }
+            asked.into_iter().for_each(|child| drop(self.coordinator.way_clear(child, self.now)));
+        }
+    }
+
+    fn take_decisions(&mut self) {
         while let Some(decision) = self.coordinator.poll_decision() {
             match decision {
                 Decision::Assign { assignment } => {

@@ -71,10 +71,12 @@ impl Coordinator {
     pub(super) fn assignment(&self, node: NodeId) -> Assignment {
         let member = &self.members[&node];
         let cluster = &self.clusters[&member.info.cluster];
-        let peers = |nodes: Vec<NodeId>| nodes.into_iter().map(|n| self.address(n)).collect();
+        // Plans and successors of before may name somebody who is gone: until they are made anew the others are told without him.
+        let peers = |nodes: Vec<NodeId>| nodes.into_iter().filter_map(|n| self.address(n)).collect();
         let mut plan_peers: BTreeSet<NodeId> = self.plans.dials_of(node).into_iter().collect();
         plan_peers.extend(self.root_dials_of(node));
-        plan_peers.extend(self.gauging.dials_of(node).filter(|peer| self.members.contains_key(peer)));
+        plan_peers.extend(self.gauging.dials_of(node));
+        plan_peers.retain(|peer| self.members.contains_key(peer));
         Assignment {
             term: self.term,
             epoch: member.epoch,
@@ -84,7 +86,7 @@ impl Coordinator {
             rank: member.rank,
             cluster_size: cluster.members.len() as u32,
             clusters: self.clusters.keys().copied().collect(),
-            parent: self.graph.parent(node).map(|parent| self.address(parent)),
+            parent: self.graph.parent(node).and_then(|parent| self.address(parent)),
             local_peers: peers(self.graph.told_local(node)),
             global_peers: peers(self.graph.told_global(node)),
             counterparts: self.graph.counterparts(node),
@@ -97,10 +99,11 @@ impl Coordinator {
         }
     }
 
-    fn address(&self, node: NodeId) -> PeerAddress {
-        let member = &self.members[&node];
+    /// Where a member is reached; none if it is gone.
+    fn address(&self, node: NodeId) -> Option<PeerAddress> {
+        let member = self.members.get(&node)?;
         let cluster = member.info.cluster;
-        PeerAddress { node, cluster, rank: member.rank, addresses: member.addresses.clone() }
+        Some(PeerAddress { node, cluster, rank: member.rank, addresses: member.addresses.clone() })
     }
 }
 
@@ -148,8 +151,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn when_the_views_of_many_change_no_way_takes_more_than_it_has_room_for_and_all_are_told() {
+    /// A group of 3,001.
+    fn large() -> Told {
         let key = PublicKey([0; 32]);
         let overlays = Overlays::default();
         let coordinator = Coordinator::new("root".into(), Some("a".into()), Vec::new(), key, 1, overlays, false);
@@ -162,6 +165,12 @@ mod tests {
         }
         told.settle();
         assert_eq!(told.views.len(), 3001, "all have been told of their places");
+        told
+    }
+
+    #[test]
+    fn when_the_views_of_many_change_no_way_takes_more_than_it_has_room_for_and_all_are_told() {
+        let mut told = large();
         // The views of all name the successors.
         let successor = told.coordinator.named[0];
         told.coordinator.handle_lost(Time::ZERO, successor);
@@ -171,5 +180,23 @@ mod tests {
         for (node, view) in told.views.iter().filter(|&(&node, _)| node != successor) {
             assert!(view.successors.iter().all(|peer| peer.node != successor), "{node} has not been told");
         }
+    }
+
+    #[test]
+    fn who_is_told_between_a_loss_and_the_round_that_follows_hears_of_members_only() {
+        let mut told = large();
+        let lost = told.coordinator.named[0];
+        told.coordinator.handle_lost(Time::ZERO, lost);
+        let now = told.coordinator.timeout().expect("the views of all change");
+        told.coordinator.handle_timeout(now);
+        told.drain();
+        let asked = told.coordinator.views_sent(now);
+        let next = told.coordinator.named[0];
+        told.coordinator.handle_lost(now, next);
+        told.views.clear();
+        asked.into_iter().for_each(|child| drop(told.coordinator.way_clear(child, now)));
+        told.drain();
+        assert!(!told.views.is_empty(), "some had waited");
+        assert!(told.views.values().all(|view| view.successors.iter().all(|peer| peer.node != next)));
     }
 }

@@ -1,6 +1,10 @@
 //! Plans: who has a place in which tree, whatever becomes of the members.
 
 use super::*;
+use crate::group::assignment::Credential;
+use crate::group::gauge::{ProbeOrder, ProbeResult, ProbeRole, Reading};
+use crate::group::succession::Standing;
+use crate::units::Signature;
 
 fn overlays(strategies: &[&str]) -> Overlays {
     Overlays::of(strategies, None).expect("these need no network")
@@ -39,6 +43,67 @@ fn when_one_is_lost_its_child_hangs_at_its_parent() {
     assert_eq!(parents(&group), [(0, None), (1, Some(0)), (3, Some(1))].into());
 }
 
+/// A group that is too large to be planned for at once.
+fn large() -> Group {
+    let mut group = Group::found_for(overlays(&["chain"]));
+    group.join_all((0..300).map(|i| join(&format!("n{i}"), Some("a"))));
+    check_chain(&group);
+    group
+}
+
+/// That all members hang in one chain, each at the one that joined before it.
+fn check_chain(group: &Group) {
+    let members: Vec<u32> = group.coordinator.members().map(|node| node.0).collect();
+    let before = std::iter::once(None).chain(members.iter().copied().map(Some));
+    assert_eq!(parents(group), members.iter().copied().zip(before).collect());
+}
+
+/// What the members of a group say of themselves when its founder is gone.
+fn standings(group: &Group) -> BTreeMap<NodeId, Standing> {
+    let standing = |view: &Assignment| Standing {
+        credential: Credential { node: view.node, ..Credential::default() },
+        credential_signature: Signature::default(),
+        name: view.node.to_string(),
+        addresses: vec!["10.0.0.1:7077".parse().unwrap()],
+        assignment: view.clone(),
+        assignment_signature: Signature::default(),
+        children: Vec::new(),
+        banned: Vec::new(),
+        over: Vec::new(),
+    };
+    let members = group.views.values().filter(|view| view.node != NodeId(0));
+    members.map(|view| (view.node, standing(view))).collect()
+}
+
+#[test]
+fn a_large_group_is_planned_for_without_whom_it_has_lost_when_no_more_are() {
+    let mut group = large();
+    for lost in [1, 2, 150] {
+        assert!(group.coordinator.handle_lost(group.now, NodeId(lost)));
+        group.views.remove(&NodeId(lost));
+        group.now = group.coordinator.timeout().expect("others are told");
+        group.coordinator.handle_timeout(group.now);
+        group.drain();
+    }
+    group.settle();
+    check_chain(&group);
+}
+
+#[test]
+fn a_coordinator_that_takes_a_large_group_over_plans_for_those_who_are_there_and_for_the_late() {
+    let mut group = large();
+    let mut present = standings(&group);
+    let late = present.remove(&NodeId(200)).expect("it is a member");
+    group.views.clear();
+    group.coordinator = Coordinator::restore(NodeId(1), 1, &present, crate::strategy::Registry::default(), 1);
+    group.drain();
+    check_chain(&group);
+    assert!(group.coordinator.adopt(group.now, &late));
+    group.drain();
+    group.settle();
+    check_chain(&group);
+}
+
 #[test]
 fn a_group_may_be_for_several_strategies() {
     let mut group = Group::found_for(overlays(&["mob", "binomial", "flat"]));
@@ -65,11 +130,18 @@ fn a_cluster_that_the_network_does_not_know_is_told_of_once() {
 
 #[test]
 fn orders_of_a_measurement_travel_in_assignments_and_plans_follow_it() {
-    use crate::group::gauge::{ProbeOrder, ProbeResult, ProbeRole, Reading};
+    measure_and_plan(5);
+}
 
+#[test]
+fn plans_follow_a_measurement_also_in_a_large_group() {
+    measure_and_plan(300);
+}
+
+fn measure_and_plan(joiners: usize) {
     let overlays = Overlays::measuring(crate::strategy::Registry::default(), &["optimal-trees"]).unwrap();
     let mut group = Group::found_for(overlays);
-    group.join_all((0..5).map(|i| join(&format!("n{i}"), Some(["b", "c"][i % 2]))));
+    group.join_all((0..joiners).map(|i| join(&format!("n{i}"), Some(["b", "c"][i % 2]))));
     group.settle();
     assert_eq!(group.unplanned, [], "there is nothing to plan for yet");
     assert!(group.views.values().all(|view| view.plans.is_empty() && view.probes.is_empty()));
