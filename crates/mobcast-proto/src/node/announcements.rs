@@ -87,6 +87,10 @@ impl Node {
         let key = Some(credential.key);
         checks.extend(self.check(SignatureDomain::Descriptor, key, || announcement.body(id), announcement.signature));
         if let Some((batch, signature, _)) = &whole {
+            if batch.broadcast != id {
+                let reason = CloseReason::Violation(format!("sent {id} with the manifest of {}", batch.broadcast));
+                return self.drop_peer(link, reason);
+            }
             checks.extend(self.check(SignatureDomain::Batch, key, || batch.to_bytes(), *signature));
         }
         let whole = whole.map(|(batch, signature, object)| (link, batch, signature, object));
@@ -338,7 +342,9 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::manifest::Chain;
+    use crate::content::announcement::Whole;
+    use crate::content::manifest::{Chain, End};
+    use crate::content::object::Descriptor;
     use crate::io::{Output, Token};
     use crate::node::testing::{announcement, descriptor, founder, linked, outputs, to_verify};
     use crate::time::Time;
@@ -411,6 +417,38 @@ mod tests {
         assert!(!closed(&mut node), "who has not announced it is not listened to, nor blamed");
         node.handle_frame(Time::ZERO, link, have());
         assert!(closed(&mut node));
+    }
+
+    #[test]
+    fn an_object_in_one_frame_comes_with_the_manifest_of_its_own_broadcast() {
+        let earlier = BroadcastId { sequence: 7, ..ID };
+        for (of, is_taken) in [(ID, true), (earlier, false)] {
+            let mut node = founder();
+            let link = linked(&mut node, ROOT);
+            let data = [5; 100];
+            let descriptor = Descriptor { length: Some(data.len() as u64), ..descriptor("mob", 1) };
+            let object = HashedObject::of(data.as_slice().into());
+            let end = End { length: data.len() as u64, object_hash: object.hash() };
+            // The same description, so that the manifest of the one is that of the other but for the broadcast.
+            let batch = Batch {
+                broadcast: of,
+                piece_size: descriptor.piece_size,
+                first: PieceIndex(0),
+                previous: Chain::new(&descriptor).last(),
+                hashes: object.piece().into_iter().collect(),
+                end: Some(end),
+            };
+            let announcement = announcement(&node, ROOT, descriptor);
+            let whole = Whole { announcement, batch, batch_signature: SIGNATURE, data: data.as_slice().into() };
+            outputs(&mut node);
+            node.handle_frame(Time::ZERO, link, Frame::Whole { broadcast: ID, whole: Box::new(whole) });
+            let said = outputs(&mut node);
+            let is_closed = said.iter().any(|output| matches!(output, Output::Close { .. }));
+            if let Some(token) = to_verify(&said) {
+                node.handle_verified(Time::ZERO, token, true);
+            }
+            assert_eq!((node.broadcasts.contains_key(&ID), is_closed), (is_taken, !is_taken), "manifest of {of}");
+        }
     }
 
     #[test]

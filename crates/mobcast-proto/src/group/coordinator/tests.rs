@@ -57,7 +57,9 @@ impl Group {
             if asked.is_empty() {
                 return;
             }
-            asked.into_iter().for_each(|child| drop(self.coordinator.way_clear(child, self.now)));
+            for child in asked {
+                self.coordinator.way_clear(child, self.now);
+            }
         }
     }
 
