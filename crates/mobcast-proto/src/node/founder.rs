@@ -112,7 +112,7 @@ pub(super) mod tests {
     }
 
     /// Node 3, which follows node 1 as coordinator.
-    fn follower() -> Node {
+    pub(in crate::node) fn follower() -> Node {
         let mut node = joiner();
         node.membership.set_identity(credential(3), WORD);
         node.apply_assignment(Assignment { node: NodeId(3), ..assignment() });

@@ -255,7 +255,7 @@ impl Node {
         if self.is_coordinating() {
             self.coordinator = None;
             self.regency = None;
-            self.coordination = super::coordination::Coordination::default();
+            self.coordination = std::mem::take(&mut self.coordination).restarted(self.now);
         }
         let frame = Frame::Succession { succession: succession.clone(), signature };
         let PeerAddress { node, addresses, cluster, .. } = succession.coordinator.clone();
