@@ -241,6 +241,16 @@ impl Coordinator {
         self.clusters.get(&cluster).map_or_else(|| cluster.to_string(), |c| c.name.clone())
     }
 
+    /// Clusters that have members.
+    pub fn cluster_count(&self) -> usize {
+        self.clusters.len()
+    }
+
+    /// Members of the cluster that has most.
+    pub fn largest_cluster(&self) -> usize {
+        self.clusters.values().map(|cluster| cluster.members.len()).max().unwrap_or_default()
+    }
+
     /// The node above `node` in the control tree.
     pub fn parent_of(&self, node: NodeId) -> Option<NodeId> {
         self.graph.parent(node)

@@ -17,7 +17,7 @@ const PATIENCE: Duration = SILENCE_MAX;
 /// Each time it is sent again doubles the patience, up to this: the way may just be slow.
 const PATIENCE_MAX: Duration = Duration(8 * SILENCE_MAX.0);
 /// Whoever is known from a standing alone acknowledges an assignment within this, or is given up. It is sent again once or twice
-/// meanwhile.
+/// meanwhile. As the other patience, more in large groups: no member waits longer with its acknowledgement.
 const STANDING_PATIENCE: Duration = SILENCE_MAX.times(3);
 /// What was sent later than this before its way broke is on another way already.
 const ON_ITS_WAY: Duration = Duration::from_secs(1);
@@ -64,16 +64,27 @@ impl Node {
         }
     }
 
-    /// What each member says from time to time, those of larger groups say less often: the group's nodes in thousands.
+    /// What each member says from time to time, those of larger groups say less often: the group's nodes in thousands, as this node
+    /// counts them, which knows the size of its own cluster and the number of clusters.
     pub(super) fn thousands(&self) -> u64 {
-        let nodes = self.assignment().map_or(1, |a| u64::from(a.cluster_size) * a.clusters.len() as u64);
-        nodes.div_ceil(1000)
+        self.assignment().map_or(1, |a| thousands(a.cluster_size as usize, a.clusters.len()))
     }
+}
+
+/// Thousands of nodes, begun ones included, in so many clusters of this size.
+fn thousands(cluster_size: usize, clusters: usize) -> u64 {
+    (cluster_size as u64 * clusters as u64).div_ceil(1000)
 }
 
 // ---- The coordinator ----
 
 impl Node {
+    /// The thousands that those members count who count most, in the largest cluster: no member says anything less often.
+    pub(super) fn most_thousands(&self) -> u64 {
+        let counted = self.coordinator.as_ref().map(|c| thousands(c.largest_cluster(), c.cluster_count()));
+        counted.unwrap_or_default().max(self.thousands())
+    }
+
     /// An assignment goes to a member.
     pub(super) fn await_acknowledgement(&mut self, node: NodeId, epoch: u32) {
         let patience = self.coordination.unacknowledged.get(&node).map_or(PATIENCE, |before| before.patience);
@@ -99,7 +110,7 @@ impl Node {
 
     /// Members of which nothing but a standing of long ago is known.
     pub(super) fn unproven_for_long(&self) -> Vec<NodeId> {
-        let patience = STANDING_PATIENCE.times(self.thousands());
+        let patience = STANDING_PATIENCE.times(self.most_thousands());
         let unproven = self.coordination.unproven.iter();
         unproven.filter(|&(_, &(since, _))| self.now.since(since) >= patience).map(|(&node, _)| node).collect()
     }
@@ -112,7 +123,7 @@ impl Node {
 
     /// Sends again what has not been acknowledged for long.
     pub(super) fn look_after_assignments(&mut self) {
-        let (now, thousands) = (self.now, self.thousands());
+        let (now, thousands) = (self.now, self.most_thousands());
         let mut due = Vec::new();
         for (&node, last) in &mut self.coordination.unacknowledged {
             if now.since(last.sent) >= last.patience.times(thousands) {
@@ -152,5 +163,33 @@ impl Node {
             nodes.iter().for_each(|&node| coordinator.renew(node, 0));
             self.drain_coordinator();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::founder::tests::{claim, standing};
+    use crate::node::testing::founder;
+    use crate::units::{ClusterId, Signature};
+
+    #[test]
+    fn whoever_counts_more_nodes_than_the_coordinator_has_time_for_its_acknowledgement() {
+        let mut node = founder();
+        node.succession_signed(claim(2, 0), Signature([0; 64]));
+        // The founder is alone in its cluster and counts 101 nodes; those of the cluster of 200 count 20,200.
+        let clusters = (1..100).chain(std::iter::repeat_n(100, 200));
+        for (own, cluster) in (1..).zip(clusters) {
+            let mut standing = standing(own, 0);
+            standing.assignment.cluster = ClusterId(cluster);
+            standing.assignment.cluster_name = format!("c{cluster}");
+            node.standing_verified(standing);
+        }
+        let mut given_up = |seconds: u64| {
+            node.set_now(Time::ZERO + Duration::from_secs(seconds));
+            node.unproven_for_long().len()
+        };
+        assert_eq!(given_up(2 * 21), 0, "the last of them acknowledge only then");
+        assert_eq!(given_up(30 * 21), 299);
     }
 }
