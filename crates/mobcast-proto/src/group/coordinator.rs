@@ -532,14 +532,23 @@ impl Coordinator {
         if self.clusters.len() >= CLUSTERS_MAX {
             return *self.clusters.keys().next_back().expect("CLUSTERS_MAX is not zero");
         }
-        let id = ClusterId(self.next_cluster);
-        self.next_cluster += 1;
-        let name = name.unwrap_or_else(|| format!("cluster-{}", id.0));
+        let (id, name) = self.next_cluster(name);
         self.clusters.insert(id, Cluster::named(name));
         if self.members.len() <= COMPLETED_GROUP_MAX {
             self.changed.extend(self.members.keys());
         }
         id
+    }
+
+    /// The number of the next cluster, and the name that it gets from that if it has none. Somebody may have named a cluster so.
+    fn next_cluster(&mut self, name: Option<String>) -> (ClusterId, String) {
+        let numbered = |number: u32| format!("cluster-{number}");
+        while name.is_none() && self.clusters.values().any(|c| c.name == numbered(self.next_cluster)) {
+            self.next_cluster += 1;
+        }
+        let id = ClusterId(self.next_cluster);
+        self.next_cluster += 1;
+        (id, name.unwrap_or_else(|| numbered(id.0)))
     }
 }
 

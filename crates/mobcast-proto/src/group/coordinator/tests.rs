@@ -174,6 +174,19 @@ fn a_joining_node_measures_itself_against_leaders_and_joins_the_near_one() {
 }
 
 #[test]
+fn a_cluster_that_is_found_has_no_name_that_somebody_has_given() {
+    let mut group = Group::found();
+    group.join_all([join("n1", Some("cluster-2")), join("n2", Some("cluster-3"))]);
+    group.coordinator.handle_join(group.now, LinkId(1), join("far", None));
+    group.drain();
+    answer_all(&mut group, |_, _, _| 20_000);
+    let names: Vec<&str> = group.views.values().map(|view| view.cluster_name.as_str()).collect();
+    assert_eq!(names, ["a", "cluster-2", "cluster-3", "cluster-4"]);
+    let clusters: BTreeSet<ClusterId> = group.views.values().map(|view| view.cluster).collect();
+    assert_eq!(clusters.len(), 4, "each has a number of its own");
+}
+
+#[test]
 fn two_far_nodes_that_come_together_found_one_cluster() {
     let mut group = Group::found();
     for link in [1, 2] {
