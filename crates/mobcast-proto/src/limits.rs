@@ -114,8 +114,9 @@ pub const SUCCESSORS: usize = 2;
 pub const NODES_MAX: usize = 100_000;
 /// Clusters of a group.
 pub const CLUSTERS_MAX: usize = 256;
-/// Strategies with plans that a group is founded for.
-pub const PLANS_MAX: usize = 8;
+/// Strategies with plans that a group is founded for: all that there are. Four of them have more than two trees, so that an
+/// assignment with places in all plans stays below half of a frame.
+pub const PLANS_MAX: usize = 16;
 /// Trees of a plan. A node's place in one takes some 15 bytes, so that an assignment stays below a quarter of a frame.
 pub const TREES_MAX: usize = 256;
 /// Broadcasts that a group carries at the same time.

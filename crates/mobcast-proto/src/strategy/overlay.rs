@@ -7,7 +7,10 @@ use mobcast_topology::Topology;
 use thiserror::Error;
 
 use super::plan::PlanError;
-use super::{Registry, StrategyKind};
+use super::{Registry, STRATEGIES, StrategyKind};
+use crate::limits::PLANS_MAX;
+
+const _: () = assert!(STRATEGIES.len() <= PLANS_MAX);
 
 /// The links that a group's nodes have because of the strategies it is founded for.
 #[derive(Clone, Debug)]
@@ -42,6 +45,12 @@ pub enum OverlayError {
     /// It cannot plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// More plans than a member is told of.
+    #[error("a group is for at most {PLANS_MAX} strategies that plan, not {count}: found another group for the others")]
+    TooMany {
+        /// Strategies with plans.
+        count: usize,
+    },
 }
 
 impl Overlays {
@@ -75,7 +84,10 @@ impl Overlays {
                 overlays.plans.push(kind);
             }
         }
-        Ok(overlays)
+        match overlays.plans.len() {
+            count if count > PLANS_MAX => Err(OverlayError::TooMany { count }),
+            _ => Ok(overlays),
+        }
     }
 
     /// Whether a broadcast by this strategy has the links that it needs.
@@ -108,6 +120,17 @@ mod tests {
         assert!(unknown.starts_with("there is no strategy \"mobb\"; choose one of: mob, "), "{unknown}");
         let needs = error(&["balanced"]).unwrap_err();
         assert!(needs.contains("balanced") && needs.contains("--gauge FILE or --gauge measure"), "{needs}");
+    }
+
+    #[test]
+    fn a_group_is_for_no_more_strategies_than_a_member_is_told_of() {
+        let name = |i: usize| -> &'static str { format!("chain-{i}").leak() };
+        let kind = |i| StrategyKind { name: name(i), ..crate::strategy::chain::KIND };
+        let own: &'static [StrategyKind] = Vec::leak((0..=PLANS_MAX).map(kind).collect());
+        let names: Vec<&str> = own.iter().map(|kind| kind.name).collect();
+        assert!(Overlays::within(Registry(own), &names[1..], None).is_ok());
+        let error = Overlays::within(Registry(own), &names, None).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("at most 16 strategies that plan, not 17"), "{error}");
     }
 
     #[test]

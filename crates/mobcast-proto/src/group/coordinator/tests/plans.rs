@@ -4,7 +4,9 @@ use super::*;
 use crate::group::assignment::Credential;
 use crate::group::gauge::{ProbeOrder, ProbeResult, ProbeRole, Reading};
 use crate::group::succession::Standing;
+use crate::limits::FRAME_BYTES_MAX;
 use crate::units::Signature;
+use crate::wire::codec::Reader;
 
 fn overlays(strategies: &[&str]) -> Overlays {
     Overlays::of(strategies, None).expect("these need no network")
@@ -114,6 +116,34 @@ fn a_group_may_be_for_several_strategies() {
         assert_eq!(names, ["binomial", "flat"]);
     }
     assert!(group.views.values().any(|view| !view.local_peers.is_empty()), "mob needs the mesh");
+}
+
+#[test]
+fn a_group_may_be_for_all_strategies_that_there_are() {
+    let names: Vec<&str> = crate::strategy::STRATEGIES.iter().map(|kind| kind.name).collect();
+    let clusters = ["a", "b", "c", "d"];
+    let mut network = mobcast_topology::Topology::new();
+    for name in clusters {
+        network.add_cluster(mobcast_topology::Cluster::new(name, 75).with_nic(1_000_000_000)).unwrap();
+    }
+    for (i, (from, to)) in (0..4).flat_map(|from| (0..4).map(move |to| (from, to))).enumerate() {
+        if from != to {
+            let link = mobcast_topology::WanLink::new(10_000_000 + 1_000_003 * i as u64, 20_000_000);
+            let index = mobcast_topology::ClusterIndex;
+            network.link(index(from), index(to), link).unwrap();
+        }
+    }
+    let mut group = Group::found_for(Overlays::of(&names, Some(std::sync::Arc::new(network))).unwrap());
+    group.join_all((0..299).map(|i| join(&format!("n{i}"), Some(clusters[i % 4]))));
+    assert_eq!((group.views.len(), &group.unplanned), (300, &vec![]));
+    let largest = group.views.values().map(|view| {
+        let bytes = view.to_bytes();
+        let told = Assignment::read(&mut Reader::new(&bytes)).expect("a member can read it");
+        assert_eq!(told.plans.len(), names.len() - 1, "all but mob plan");
+        bytes.len()
+    });
+    let largest = largest.max().unwrap();
+    assert!(largest <= FRAME_BYTES_MAX / 2, "{largest} bytes");
 }
 
 #[test]
