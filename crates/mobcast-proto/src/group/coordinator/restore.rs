@@ -25,7 +25,10 @@ impl Coordinator {
         coordinator.closing = true;
         coordinator.trusts_members = standings[&own].assignment.trusts_members;
         coordinator.restore_plans(registry, standings.values().map(|standing| &standing.assignment), term);
-        standings.values().for_each(|standing| coordinator.restore_member(standing));
+        let mut claimed = BTreeMap::new();
+        for standing in standings.values() {
+            coordinator.restore_member(standing, claimed.entry(standing.assignment.cluster).or_default());
+        }
         for (&node, standing) in standings {
             let told = standing.assignment.local_peers.iter().chain(&standing.assignment.global_peers);
             told.for_each(|peer| coordinator.graph.restore_link(node, peer.node));
@@ -47,7 +50,11 @@ impl Coordinator {
         if self.members.contains_key(&node) || self.members.len() >= NODES_MAX {
             return false;
         }
-        self.restore_member(standing);
+        let mut claimed = SlotSet::none();
+        for other in self.clusters.get(&standing.assignment.cluster).into_iter().flat_map(|cluster| &cluster.members) {
+            claimed.union(&self.members[other].slots);
+        }
+        self.restore_member(standing, &mut claimed);
         self.restore_parent(node, standing);
         self.attach_orphans();
         self.connect(node);
@@ -71,19 +78,19 @@ impl Coordinator {
         self.publish();
     }
 
-    fn restore_member(&mut self, standing: &Standing) {
+    /// Takes a member in as it says that it was. Of its slots it keeps those that are not among `claimed`, the slots of the others in
+    /// its cluster: one that changed hands just before may be claimed by two, and either may have it. They are claimed from here on.
+    fn restore_member(&mut self, standing: &Standing, claimed: &mut SlotSet) {
         let Assignment { cluster, ref cluster_name, rank, epoch, ref slots, .. } = standing.assignment;
         let node = standing.credential.node;
         let name = cluster_name.clone();
         let entry = self.clusters.entry(cluster).or_insert_with(|| Cluster::named(name));
-        entry.members.push(node);
-        entry.members.sort_unstable();
+        let place = entry.members.partition_point(|&other| other < node);
+        entry.members.insert(place, node);
         entry.next_rank = entry.next_rank.max(rank.saturating_add(1));
-        // A slot that changed hands just before may be claimed by both.
         let mut own = slots.clone();
-        for other in entry.members.iter().filter(|&&other| other != node) {
-            self.members[other].slots.iter().for_each(|slot| own.remove(slot));
-        }
+        own.subtract(claimed);
+        claimed.union(slots);
         let info = MemberInfo { name: standing.name.clone(), cluster, key: standing.credential.key };
         let addresses = standing.addresses.clone();
         self.graph.add(node, cluster, !addresses.is_empty());
