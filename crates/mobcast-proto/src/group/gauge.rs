@@ -364,29 +364,32 @@ impl Gauge {
         }
     }
 
-    fn reading(&self, asks: usize, serves: usize) -> Option<Reading> {
-        let pair = self.pairs.iter().find(|pair| (pair.asks, pair.serves) == (asks, serves))?;
-        match pair.state {
-            State::Done(reading) => reading,
+    /// What was measured, by who asked and who served.
+    fn readings(&self) -> BTreeMap<(usize, usize), Reading> {
+        let reading = |pair: &Pair| match pair.state {
+            State::Done(reading) => Some(((pair.asks, pair.serves), reading?)),
             _ => None,
-        }
+        };
+        self.pairs.iter().filter_map(reading).collect()
     }
 
     fn network(&self, order: &Order) -> Topology {
         let mut network = Topology::new();
         let count = self.clusters.len();
+        let readings = self.readings();
+        let read = |asks: usize, serves: usize| readings.get(&(asks, serves)).copied();
         // Of a node without company nobody knows what its card carries: as much as the fastest of others.
-        let fastest = (0..count).filter_map(|c| self.reading(c, c)).map(|reading| reading.rate_bytes_per_s).max();
+        let fastest = (0..count).filter_map(|c| read(c, c)).map(|reading| reading.rate_bytes_per_s).max();
         for (at, name) in self.clusters.iter().enumerate() {
             let nodes = order.clusters().iter().find(|cluster| cluster.name == *name).map_or(0, |c| c.nodes.len());
             let mut cluster = Cluster::new(name.clone(), nodes as u32);
-            let local = self.reading(at, at);
+            let local = read(at, at);
             if let Some(reading) = local {
                 cluster = cluster.with_lan_delay(reading.rtt.0 / 2);
             }
             let card = local.map(|reading| reading.rate_bytes_per_s).or(fastest);
             // It carries at least what a link to another cluster was seen to carry.
-            let links = (0..count).flat_map(|other| [self.reading(at, other), self.reading(other, at)]);
+            let links = (0..count).flat_map(|other| [read(at, other), read(other, at)]);
             let most = links.flatten().map(|reading| reading.rate_bytes_per_s).max();
             if let Some(rate) = card.map(|rate| rate.max(most.unwrap_or(0))) {
                 cluster = cluster.with_nic(rate);
@@ -396,7 +399,7 @@ impl Gauge {
         }
         let index = |at: usize| ClusterIndex(at as u32);
         for (from, to) in (0..count).flat_map(|from| (0..count).map(move |to| (from, to))) {
-            if let Some(reading) = self.reading(to, from).filter(|_| from != to) {
+            if let Some(reading) = read(to, from).filter(|_| from != to) {
                 let link = WanLink::new(reading.rate_bytes_per_s.max(1), reading.rtt.0 / 2);
                 let linked = network.link(index(from), index(to), link);
                 debug_assert!(linked.is_ok(), "both clusters were just added");
