@@ -226,6 +226,11 @@ impl Coordinator {
         self.members.keys().copied()
     }
 
+    /// Members, those from `first` on before the others.
+    pub fn members_from(&self, first: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+        self.members.range(first..).chain(self.members.range(..first)).map(|(&node, _)| node)
+    }
+
     /// How many members there are.
     pub fn member_count(&self) -> usize {
         self.members.len()

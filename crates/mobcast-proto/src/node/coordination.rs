@@ -14,6 +14,7 @@ use crate::units::{BroadcastId, LinkId, NodeId, Signature};
 use crate::wire::frame::{Frame, REPORTS_PER_FRAME, Refusal};
 
 use super::acknowledgements::Unacknowledged;
+use super::results::Results;
 use super::{Node, Pending};
 
 /// A member that is out of sight may come back over another place in the tree within this.
@@ -52,8 +53,8 @@ pub(super) struct Coordination {
     pub(super) entrusted: BTreeMap<NodeId, Vec<NodeId>>,
     /// Reports of nodes whose standing is being verified.
     waiting: BTreeMap<NodeId, Vec<SignedReport>>,
-    /// Results of each broadcast, by node.
-    results: BTreeMap<BroadcastId, BTreeMap<NodeId, bool>>,
+    /// What members have reported of each broadcast.
+    pub(super) results: BTreeMap<BroadcastId, Results>,
     /// Receivers that must be complete before a broadcast is over.
     receivers: BTreeMap<BroadcastId, u32>,
     released: BTreeMap<BroadcastId, usize>,
@@ -80,7 +81,7 @@ impl Coordination {
 
     /// A member was done with a broadcast before this node became coordinator.
     pub(super) fn note_over(&mut self, id: BroadcastId, node: NodeId) {
-        self.results.entry(id).or_default().entry(node).or_insert(true);
+        self.results.entry(id).or_default().note_over(node);
     }
 
     /// Whether a member has not shown itself below its parent yet.
@@ -120,7 +121,7 @@ impl Coordination {
 
     /// Broadcasts that some member has given up, and that are not over.
     pub(super) fn given_up(&self) -> impl Iterator<Item = BroadcastId> {
-        let failed = self.results.iter().filter(|(_, results)| results.values().any(|complete| !complete));
+        let failed = self.results.iter().filter(|(_, results)| results.has_failed());
         failed.map(|(&id, _)| id).filter(|id| !self.released.contains_key(id))
     }
 
@@ -456,7 +457,7 @@ impl Node {
         // A coordinator before this one may have released it.
         let released = self.broadcasts.get(&broadcast).is_some_and(|b| b.release.is_some());
         // It comes again when the node's way up has changed, or when it hears of no release.
-        if self.coordination.results.entry(broadcast).or_default().insert(from, complete).is_none() {
+        if self.coordination.results.entry(broadcast).or_default().add(from, complete) {
             self.event(Event::Result { node: from, name, cluster, result });
             self.release_if_over(broadcast);
         } else if released || self.coordination.released.contains_key(&broadcast) {
@@ -472,9 +473,8 @@ impl Node {
 
     /// A broadcast is over when the root has given out everything and every member has its result.
     pub(super) fn release_if_over(&mut self, broadcast: BroadcastId) {
-        let Some(coordinator) = &self.coordinator else { return };
-        let Some(results) = self.coordination.results.get(&broadcast) else { return };
-        let complete = results.iter().filter(|&(node, &ok)| ok && *node != broadcast.root).count();
+        let Some(results) = self.coordination.results.get(&broadcast).filter(|_| self.coordinator.is_some()) else { return };
+        let complete = results.complete_besides(broadcast.root);
         let required = self.coordination.receivers.get(&broadcast).copied().unwrap_or(1).max(1) as usize;
         let root_done = Some(broadcast.root) != self.id()
             || self.broadcasts.get(&broadcast).is_some_and(|b| b.phase == crate::broadcast::Phase::Complete);
@@ -484,7 +484,7 @@ impl Node {
         if !unwanted && (!root_done || complete < required || complete <= told) {
             return;
         }
-        if coordinator.members().all(|node| self.is_done_with(node, broadcast)) {
+        if self.awaited(broadcast).is_none() {
             self.coordination.released.insert(broadcast, complete);
             self.sign_release(broadcast);
         }
@@ -493,8 +493,7 @@ impl Node {
     /// Whether nobody waits for a member's result: it is there, or it is the root's, or that of somebody who broke the protocol.
     pub(super) fn is_done_with(&self, node: NodeId, broadcast: BroadcastId) -> bool {
         let trusted = self.coordinator.as_ref().is_some_and(|coordinator| coordinator.is_trusted(node));
-        let has_result =
-            || self.coordination.results.get(&broadcast).is_some_and(|results| results.contains_key(&node));
+        let has_result = || self.coordination.results.get(&broadcast).is_some_and(|results| results.has(node));
         node == broadcast.root || !trusted || has_result()
     }
 
