@@ -45,6 +45,7 @@ mod proofs;
 mod relay;
 mod releases;
 mod reports;
+mod results;
 mod rivals;
 mod succession;
 #[cfg(test)]

@@ -304,6 +304,7 @@ impl Coordinator {
             assert!(attached, "{node} has no way up the control tree");
         }
         assert_eq!(self.graph.node_count(), self.members.len(), "the graph has other nodes than the group");
+        assert_eq!(self.graph.orphans(), [], "somebody has no place in the control tree");
     }
 
     /// When [`Coordinator::handle_timeout`] wants to be called.

@@ -59,6 +59,8 @@ pub struct Graph {
     /// The top of the control tree: the coordinator.
     top: NodeId,
     vertices: BTreeMap<NodeId, Vertex>,
+    /// Nodes without a parent, but for the top.
+    orphans: BTreeSet<NodeId>,
     /// Pairs of nodes, the lower one first, of which one has dropped the other for breaking the protocol.
     estranged: BTreeSet<(NodeId, NodeId)>,
     /// Nodes that nobody is put below, and nobody is told to connect to.
@@ -74,9 +76,9 @@ pub struct Graph {
 impl Graph {
     /// No links yet. `top` will be the top of the control tree.
     pub fn new(top: NodeId) -> Graph {
-        let (estranged, shunned) = (BTreeSet::new(), BTreeSet::new());
+        let (orphans, estranged, shunned) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let (cursors, pairs, in_vain) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        Graph { top, vertices: BTreeMap::new(), estranged, shunned, cursors, pairs, in_vain }
+        Graph { top, vertices: BTreeMap::new(), orphans, estranged, shunned, cursors, pairs, in_vain }
     }
 
     /// Nodes in it.
@@ -107,16 +109,21 @@ impl Graph {
     /// A node without links. Only a dialable one is ever told to others.
     pub fn add(&mut self, node: NodeId, cluster: ClusterId, dialable: bool) {
         self.vertices.insert(node, Vertex { cluster, dialable, ..Vertex::default() });
+        if node != self.top {
+            self.orphans.insert(node);
+        }
     }
 
     /// Removes a node; returns who lost a peer with it. Children become orphans.
     pub fn remove(&mut self, node: NodeId) -> Vec<NodeId> {
         self.detach(node);
+        self.orphans.remove(&node);
         let Some(vertex) = self.vertices.remove(&node) else { return Vec::new() };
         self.in_vain.retain(|&(from, to)| from != node && to != node);
         self.pairs.retain(|&(a, b)| a != node && b != node);
         for child in vertex.children {
             self.vertex_mut(child).parent = None;
+            self.orphans.insert(child);
         }
         for &peer in vertex.told.iter().chain(&vertex.accepted) {
             self.vertex_mut(peer).forget(node, vertex.cluster);
@@ -127,6 +134,11 @@ impl Graph {
     /// The node above `node` in the control tree.
     pub fn parent(&self, node: NodeId) -> Option<NodeId> {
         self.vertices.get(&node)?.parent
+    }
+
+    /// Nodes that have no place in the control tree, the lowest first.
+    pub fn orphans(&self) -> Vec<NodeId> {
+        self.orphans.iter().copied().collect()
     }
 
     /// The nodes below `node` in the control tree, the lowest first.
@@ -168,6 +180,7 @@ impl Graph {
     pub fn detach(&mut self, node: NodeId) {
         if let Some(parent) = self.vertices.get_mut(&node).and_then(|v| v.parent.take()) {
             self.vertex_mut(parent).children.remove(&node);
+            self.orphans.insert(node);
         }
     }
 
@@ -175,6 +188,7 @@ impl Graph {
     pub fn set_parent(&mut self, node: NodeId, parent: NodeId) {
         self.vertex_mut(node).parent = Some(parent);
         self.vertex_mut(parent).children.insert(node);
+        self.orphans.remove(&node);
     }
 
     /// The place for `node` in the control tree: below a member of its own cluster, so that what goes down the tree

@@ -473,7 +473,8 @@ impl Node {
 
     /// A broadcast is over when the root has given out everything and every member has its result.
     pub(super) fn release_if_over(&mut self, broadcast: BroadcastId) {
-        let Some(results) = self.coordination.results.get(&broadcast).filter(|_| self.coordinator.is_some()) else { return };
+        let results = self.coordination.results.get(&broadcast).filter(|_| self.coordinator.is_some());
+        let Some(results) = results else { return };
         let complete = results.complete_besides(broadcast.root);
         let required = self.coordination.receivers.get(&broadcast).copied().unwrap_or(1).max(1) as usize;
         let root_done = Some(broadcast.root) != self.id()

@@ -5,9 +5,7 @@ use super::*;
 impl Coordinator {
     /// Gives everyone a parent who has none.
     pub(super) fn attach_orphans(&mut self) {
-        let orphan = |node: &NodeId| *node != self.own && self.graph.parent(*node).is_none();
-        let orphans: Vec<NodeId> = self.members.keys().copied().filter(orphan).collect();
-        for node in orphans {
+        for node in self.graph.orphans() {
             let cluster = self.members[&node].info.cluster;
             self.attach(node, cluster);
             self.changed.insert(node);
