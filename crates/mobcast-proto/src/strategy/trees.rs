@@ -57,7 +57,7 @@ pub struct Trees {
     order: Vec<usize>,
     /// Peers that want to hear of every piece.
     listeners: BTreeSet<LinkId>,
-    /// Whether this node has asked for help.
+    /// Whether this node has asked for help, and fetches from whoever has a piece.
     in_need: bool,
     /// Peers that were asked in vain, since when they are not asked, and what they had sent until then, bytes: until they send more,
     /// or for some time.
@@ -145,7 +145,7 @@ impl Strategy for Trees {
     fn explain(&self, swarm: &Swarm, piece: PieceIndex) -> String {
         let parent = plan_of(swarm).and_then(|plan| plan.tree_of(swarm, piece).parent);
         let linked = parent.is_some_and(|node| links_by_node(swarm).contains_key(&node));
-        format!("its parent for it is {parent:?} (linked: {linked}); has asked for help: {}", self.in_need)
+        format!("its parent for it is {parent:?} (linked: {linked}); goes by whoever has it: {}", self.in_need)
     }
 }
 
@@ -398,14 +398,15 @@ impl Trees {
         let Some(plan) = plan_of(swarm).filter(|_| self.in_need) else { return };
         let links = links_by_node(swarm);
         let mut parents = plan.trees.iter().map(|tree| links.get(&tree.parent?));
-        let all_send = parents.all(|link| link.is_some_and(|&link| self.silence.has_sent(swarm, link)));
+        let sends = |&link: &LinkId| !self.is_silent(swarm, link) && self.silence.has_sent(swarm, link);
+        let all_send = parents.all(|link| link.is_some_and(sends));
         if all_send && swarm.now().since(self.troubled_at) >= HELP_AFTER {
             self.in_need = false;
             self.start_over(swarm);
         }
     }
 
-    /// Asks everybody, once.
+    /// Asks everybody, unless it goes by whoever has a piece already.
     fn ask_all_for_help(&mut self, swarm: &mut Swarm) {
         if !std::mem::replace(&mut self.in_need, true) {
             help::ask_all(swarm);

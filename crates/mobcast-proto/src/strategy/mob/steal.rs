@@ -206,6 +206,11 @@ impl Mob {
     /// If nobody has stored anything for long, the owners of what is missing may have failed: this node asks for some of it
     /// itself, wherever it can get it. Copies that arrive twice by this are counted as waste.
     pub(super) fn help_if_stuck(&mut self, swarm: &mut Swarm) {
+        if swarm.is_paused() {
+            // It may ask for nothing, and has given others no reason to bring anything.
+            self.last_news = swarm.now();
+            return;
+        }
         let since = swarm.now().since(self.last_news);
         let on_its_way = |open: &OpenPiece| open.parts.iter().any(|part| !self.mute.contains_key(&part.peer));
         if since < STUCK_AFTER || swarm.open().any(|(_, open)| on_its_way(open)) {
@@ -216,6 +221,9 @@ impl Mob {
         let words = (swarm.known() as usize).div_ceil(64);
         let missing = (0..words).flat_map(|i| bits_of(i, swarm.missing_word(i) & known_mask(swarm.known(), i)));
         let mut pieces: Vec<PieceIndex> = missing.filter(|&piece| !self.is_at_hand(swarm, piece)).collect();
+        if pieces.is_empty() {
+            return;
+        }
         swarm.random.shuffle(&mut pieces);
         // What it is to import already it has asked for, and nobody seems to have it: all others have their turn before that.
         pieces.sort_by_key(|&piece| self.todo.contains(piece));
@@ -255,6 +263,7 @@ mod tests {
     #[test]
     fn a_stuck_node_asks_for_everything_once_before_it_asks_for_anything_again() {
         let (mut mob, mut swarm) = (Mob::default(), swarm());
+        swarm.set_paused(false);
         swarm.standing.slots = SlotSet::none();
         swarm.add_known(56, 2, None);
         for asked in [16, 32 + 16, 64] {
@@ -267,6 +276,7 @@ mod tests {
     #[test]
     fn a_share_that_nobody_imports_is_taken_over_in_few_steps() {
         let (mut mob, mut swarm) = (Mob::default(), swarm());
+        swarm.set_paused(false);
         swarm.standing.slots = SlotSet::none();
         swarm.add_known(25_000 - 8, 2, None);
         let mut rounds = 0;
@@ -276,5 +286,26 @@ mod tests {
             rounds += 1;
         }
         assert!(rounds <= 11, "{rounds} times");
+    }
+
+    #[test]
+    fn who_may_ask_for_nothing_or_lacks_nothing_is_not_stuck() {
+        let (mut mob, mut swarm) = (Mob::default(), swarm());
+        swarm.standing.slots = SlotSet::none();
+        let minute = |mob: &mut Mob, swarm: &mut Swarm| {
+            for _ in 0..60 {
+                swarm.set_now(swarm.now() + Duration::from_secs(1));
+                mob.help_if_stuck(swarm);
+            }
+        };
+        minute(&mut mob, &mut swarm);
+        assert!(mob.todo.is_empty(), "the application has not said where it should go");
+        (0..8).map(PieceIndex).for_each(|piece| swarm.add_own(piece));
+        swarm.set_paused(false);
+        minute(&mut mob, &mut swarm);
+        swarm.add_known(25_000 - 8, 2, None);
+        swarm.set_now(swarm.now() + STUCK_AFTER);
+        mob.help_if_stuck(&mut swarm);
+        assert_eq!(mob.todo.count(), STUCK_PIECES as u32, "it is stuck for the first time");
     }
 }

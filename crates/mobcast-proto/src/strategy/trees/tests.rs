@@ -417,6 +417,33 @@ fn who_has_asked_for_help_goes_by_the_plan_again_when_its_parent_sends() {
 }
 
 #[test]
+fn who_has_asked_for_help_does_without_a_parent_that_rejects() {
+    let (mut swarm, mut trees) = swarm(Some(place(Split::RoundRobin, &[(1, 1, Some(1))])), 3);
+    swarm.add_payload(LinkId(1), PieceIndex(0), ByteRange::whole(PIECE));
+    swarm.add_stored(PieceIndex(0));
+    trees.handle(StrategyEvent::LinkMeasured(LinkId(1)), &mut swarm);
+    trees.handle(StrategyEvent::PieceStored(PieceIndex(0)), &mut swarm);
+    let reject = |swarm: &mut Swarm, trees: &mut Trees| {
+        for piece in [1, 2].map(PieceIndex).into_iter().filter(|&piece| swarm.is_asked_for(piece)).collect::<Vec<_>>() {
+            swarm.add_rejected(LinkId(1), piece);
+            trees.handle(StrategyEvent::RequestRejected { peer: LinkId(1), piece }, swarm);
+        }
+    };
+    reject(&mut swarm, &mut trees);
+    for _ in 0..8 {
+        pass_time(&mut swarm, &mut trees, TICK);
+        reject(&mut swarm, &mut trees);
+    }
+    assert!(trees.in_need);
+    for piece in [1, 2].map(PieceIndex) {
+        swarm.add_own(piece);
+        trees.handle(StrategyEvent::PieceStored(piece), &mut swarm);
+    }
+    pass_time(&mut swarm, &mut trees, HELP_AFTER.times(2));
+    assert!(trees.in_need, "nothing is missing, and the next piece would not come either");
+}
+
+#[test]
 fn a_root_that_has_all_that_is_known_is_in_no_need() {
     let (mut swarm, mut trees) = swarm(Some(place(Split::RoundRobin, &[(0, 1, None)])), 0);
     swarm.add_known(4, 2, None);
