@@ -176,9 +176,9 @@ fn cases(text: &Text, table: &Table) -> Result<Vec<StripingCase>, FileError> {
     let default_queue = vec![50];
     let queues = table.queue_packets.as_ref().map_or(Ok(default_queue), |list| counts(list, PACKETS_MAX))?;
     let rates = text.filled(&table.between_mbit_per_s)?.iter().map(|rate| Ok((text.megabits(rate)?, rate.span())));
-    let rates: Vec<u64> = once(&text, rates.collect::<Result<_, _>>()?)?;
+    let rates: Vec<u64> = once(text, rates.collect::<Result<_, _>>()?)?;
     let times = text.filled(&table.round_trip_ms)?.iter().map(|time| Ok((text.milliseconds(time)?, time.span())));
-    let times: Vec<u64> = once(&text, times.collect::<Result<_, _>>()?)?;
+    let times: Vec<u64> = once(text, times.collect::<Result<_, _>>()?)?;
     let mut cases = Vec::new();
     for &nodes in &nodes {
         for &between_bytes_per_s in &rates {
