@@ -35,8 +35,10 @@ pub enum Input {
     Sent { link: LinkId },
     /// A complete piece was verified, and stored if it is right.
     Judged { broadcast: BroadcastId, piece: PieceIndex, verdict: Verdict },
-    /// A source cannot be read, or a sink cannot be read or written.
+    /// A source cannot be read to its end, or a sink cannot be written.
     StoreFailed { broadcast: BroadcastId, error: Arc<StoreError> },
+    /// What a peer asked for cannot be read from a source or a sink.
+    ServingFailed { broadcast: BroadcastId, error: Arc<StoreError> },
     /// The root has read more pieces.
     Hashed { broadcast: BroadcastId, hashes: Vec<Digest> },
     /// The root has read everything, and found it unchanged.

@@ -1,6 +1,8 @@
 //! A member that does what it likes: admitted like any other, with real keys and a real certificate, over real sockets;
 //! what it sends is up to the test. And the log of the honest nodes of this process.
 
+#![allow(dead_code, reason = "each test file uses its own part of it")]
+
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -28,6 +28,7 @@ impl Engine {
             Input::Sent { link } => self.node.handle_sent(now, link),
             Input::Judged { broadcast, piece, verdict } => self.judged(broadcast, piece, verdict),
             Input::StoreFailed { broadcast, error } => self.store_failed(broadcast, error),
+            Input::ServingFailed { broadcast, error } => self.serving_failed(broadcast, error),
             Input::Hashed { broadcast, hashes } => {
                 hashes.into_iter().for_each(|hash| self.node.handle_hashed(now, broadcast, hash));
             }

@@ -158,6 +158,14 @@ impl Engine {
                 self.show_doorway();
                 self.tell(Notice::Event(event));
             }
+            Event::RootMayLeave { broadcast } => {
+                self.tell(Notice::Event(event));
+                self.root_may_leave(broadcast);
+            }
+            Event::RootNeeded { broadcast } => {
+                self.tell(Notice::Event(event));
+                self.root_needed(broadcast);
+            }
             event => {
                 debug!(?event, "event");
                 self.tell(Notice::Event(event));

@@ -30,12 +30,16 @@ pub struct Transfer {
     drainer: Option<Drainer>,
     /// The object's length and hash, once it is complete.
     end: Option<(u64, Digest)>,
+    /// Whether others have every piece and this node is not needed as root, as far as it knows.
+    may_leave: bool,
+    /// Why a piece of the source could not be served since then.
+    unserved: Option<Arc<StoreError>>,
 }
 
 impl Transfer {
     fn new(piece_size: u32, store: Option<Store>) -> Transfer {
         let (stats, stopped) = Default::default();
-        Transfer { piece_size, stats, store, stopped, drainer: None, end: None }
+        Transfer { piece_size, stats, store, stopped, drainer: None, end: None, may_leave: false, unserved: None }
     }
 
     /// What it takes to serve a part of a piece.
@@ -219,10 +223,37 @@ impl Engine {
     }
 }
 
-// ---- The end ----
+// ---- What goes wrong, and the end ----
 
 impl Engine {
-    /// A source or sink has failed: the root gives the broadcast up for all, a receiver for itself.
+    /// A peer was refused a piece that cannot be read; the link has said so, and the peer asks somebody else. A receiver has what it
+    /// has all the same. The root gives the broadcast up as long as there may be nobody else to ask.
+    pub(super) fn serving_failed(&mut self, broadcast: BroadcastId, error: Arc<StoreError>) {
+        let Some(transfer) = self.transfers.get_mut(&broadcast) else { return };
+        match transfer.store {
+            Some(Store::Source(_)) if transfer.may_leave => transfer.unserved = Some(error),
+            Some(Store::Source(_)) => self.store_failed(broadcast, error),
+            Some(Store::Sink(_) | Store::Filler) | None => {}
+        }
+    }
+
+    /// The others can complete it among themselves.
+    pub(super) fn root_may_leave(&mut self, broadcast: BroadcastId) {
+        if let Some(transfer) = self.transfers.get_mut(&broadcast) {
+            transfer.may_leave = true;
+        }
+    }
+
+    /// They cannot any more. Whoever was refused a piece does not ask the root for it again, and would wait for ever.
+    pub(super) fn root_needed(&mut self, broadcast: BroadcastId) {
+        let Some(transfer) = self.transfers.get_mut(&broadcast) else { return };
+        transfer.may_leave = false;
+        if let Some(error) = transfer.unserved.take() {
+            self.store_failed(broadcast, error);
+        }
+    }
+
+    /// A source cannot be read to its end, or a sink has failed: the root gives the broadcast up for all, a receiver for itself.
     pub(super) fn store_failed(&mut self, broadcast: BroadcastId, error: Arc<StoreError>) {
         let Some(transfer) = self.transfers.get(&broadcast) else { return };
         warn!(%broadcast, %error, "store failed");

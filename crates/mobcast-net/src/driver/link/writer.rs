@@ -203,7 +203,7 @@ impl Writer {
         // The peer may have closed the link meanwhile; then it needs no answer.
         let _ = self.queue.push_frame(Frame::Reject { broadcast, piece }.encode().into());
         self.give_up(part).await;
-        let failed = Input::StoreFailed { broadcast, error: Arc::new(error) };
+        let failed = Input::ServingFailed { broadcast, error: Arc::new(error) };
         let _ = self.shared.inputs.send(failed).await;
     }
 
