@@ -2,7 +2,9 @@
 //! goes. The core, the links and the worker threads meet here; every hold of its lock is short.
 //!
 //! Payload is taken only for pieces whose hash is known and that are not stored. A piece that does not fit into the
-//! memory for open pieces is passed over; the core finds it incomplete and asks for it again.
+//! memory for open pieces is passed over; the core finds it incomplete and asks for it again. Pieces that somebody was
+//! asked for come first: of what nobody asked for (strategies that push, and payload of requests that were taken back) each
+//! link may begin little at a time, and all of it makes way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +23,9 @@ use crate::store::{ObjectHasher, ObjectSink, PieceHash, StoreError, hash_piece};
 
 /// Verified contents of a directory that may wait, in a temporary file, for the directory's index.
 const EARLY_BYTES_MAX: u64 = OPEN_PIECES_BYTES_MAX / 3;
+
+/// Bytes of pieces that one link may have begun unasked at a time; one piece, if it is larger.
+const UNASKED_BYTES_MAX: u64 = SPARE_PIECES_BYTES_MAX;
 
 /// All pieces on their way in.
 #[derive(Debug, Default)]
@@ -50,6 +55,10 @@ struct Incoming {
     open: BTreeMap<PieceIndex, Assembly>,
     /// Links that have brought bytes of open pieces, or are bringing them.
     brought: BTreeMap<PieceIndex, Vec<LinkId>>,
+    /// Links that were asked for pieces, which may be open or not.
+    asked: BTreeMap<PieceIndex, Vec<LinkId>>,
+    /// Open pieces that nobody was asked for, and the link that has begun each.
+    unasked: BTreeMap<PieceIndex, LinkId>,
     /// Buffers for the next pieces. They are not zeroed: a piece is used only when it is filled.
     kept: Vec<BytesMut>,
     sink: Option<Arc<ObjectSink>>,
@@ -146,6 +155,8 @@ impl PieceTable {
             stored: HaveSet::new(),
             open: BTreeMap::new(),
             brought: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            unasked: BTreeMap::new(),
             kept: Vec::new(),
             sink: None,
             index: Arc::new(index),
@@ -177,9 +188,11 @@ impl PieceTable {
     pub fn object_hash(&self, broadcast: BroadcastId) -> Option<Digest> {
         let inner = self.lock();
         let incoming = inner.broadcasts.get(&broadcast)?;
-        let root = incoming.root_of_first;
+        let (root, batches) = (incoming.root_of_first, incoming.hashes.batches.clone());
+        // Hashing half a million of them takes a while.
+        drop(inner);
         let mut object = ObjectHasher::new();
-        incoming.hashes.batches.iter().flat_map(|(_, hashes)| hashes.iter()).for_each(|&hash| object.push(hash, root));
+        batches.iter().flat_map(|(_, hashes)| hashes.iter()).for_each(|&hash| object.push(hash, root));
         object.finish()
     }
 
@@ -205,11 +218,40 @@ impl PieceTable {
         self.lock().links.insert(link);
     }
 
+    /// A link was asked for a piece.
+    pub fn expect(&self, link: LinkId, broadcast: BroadcastId, piece: PieceIndex) {
+        if let Some(incoming) = self.lock().broadcasts.get_mut(&broadcast) {
+            incoming.unasked.remove(&piece);
+            let links = incoming.asked.entry(piece).or_default();
+            if !links.contains(&link) {
+                links.push(link);
+            }
+        }
+    }
+
+    /// A request was taken back, or the peer will not serve it.
+    pub fn expect_no_more(&self, link: LinkId, broadcast: BroadcastId, piece: PieceIndex) {
+        if let Some(incoming) = self.lock().broadcasts.get_mut(&broadcast)
+            && let Some(links) = incoming.asked.get_mut(&piece)
+        {
+            links.retain(|&other| other != link);
+            if links.is_empty() {
+                incoming.asked.remove(&piece);
+            }
+        }
+    }
+
     /// A link is gone for the core. Open pieces that it has brought bytes of are given up: the core does not hear any
     /// more of what the link still brings, and would blame another peer if that is wrong.
     pub fn bar(&self, link: LinkId) {
         let mut inner = self.lock();
         inner.links.remove(&link);
+        for incoming in inner.broadcasts.values_mut() {
+            incoming.asked.retain(|_, links| {
+                links.retain(|&other| other != link);
+                !links.is_empty()
+            });
+        }
         let of = |(&id, incoming): (&BroadcastId, &Incoming)| {
             let pieces = incoming.brought.iter().filter(|(_, links)| links.contains(&link));
             pieces.map(|(&piece, _)| (id, piece)).collect::<Vec<_>>()
@@ -228,17 +270,19 @@ impl PieceTable {
         Filling { table: self, broadcast, piece, assembly, claims }
     }
 
-    /// Gives up what has arrived of a piece.
+    /// Gives up what has arrived of a piece. Nobody is asked for it.
     pub fn drop_piece(&self, broadcast: BroadcastId, piece: PieceIndex) {
-        self.lock().give_up(broadcast, piece);
+        let mut inner = self.lock();
+        inner.give_up(broadcast, piece);
+        inner.ask_nobody(broadcast, piece);
     }
 
     /// Takes a piece of which the core says that all bytes have arrived. None if that is not so.
     pub fn take_full(&self, broadcast: BroadcastId, piece: PieceIndex) -> Option<FullPiece> {
         let mut inner = self.lock();
+        inner.ask_nobody(broadcast, piece);
         let incoming = inner.broadcasts.get(&broadcast)?;
-        let len = incoming.len(piece);
-        let filled = incoming.open.get(&piece).is_some_and(|open| open.is_filled(len));
+        let (len, filled) = (incoming.len(piece), incoming.is_filled(piece));
         let taken = inner.take(broadcast, piece).ok()??;
         if !filled {
             inner.keep(broadcast, taken);
@@ -279,6 +323,8 @@ impl PieceTable {
             PieceData::Whole(object) => object.data().len() as u64,
             PieceData::Pooled(buffer) => inner.keep(broadcast, buffer),
         };
+        // What came of it once more meanwhile.
+        inner.give_up(broadcast, piece);
         let Some(incoming) = inner.broadcasts.get_mut(&broadcast) else { return };
         if matches!(verdict, Verdict::Stored) && incoming.stored.insert(piece) {
             incoming.root_of_first = incoming.root_of_first.or(hash.root);
@@ -306,10 +352,7 @@ impl Inner {
             return None;
         }
         if !incoming.open.contains_key(&piece) {
-            let buffer = self.allocate(broadcast)?;
-            self.begun += 1;
-            let assembly = Assembly::new(buffer, self.begun);
-            self.broadcasts.get_mut(&broadcast)?.open.insert(piece, assembly);
+            self.begin(link, broadcast, piece)?;
         }
         let incoming = self.broadcasts.get_mut(&broadcast)?;
         let links = incoming.brought.entry(piece).or_default();
@@ -320,8 +363,38 @@ impl Inner {
         Some((assembly.number(), assembly.claim(range)))
     }
 
-    /// A buffer for one piece, if there is memory for it.
-    fn allocate(&mut self, broadcast: BroadcastId) -> Option<BytesMut> {
+    /// Opens a piece of which a link brings the first bytes, if it may.
+    fn begin(&mut self, link: LinkId, broadcast: BroadcastId, piece: PieceIndex) -> Option<()> {
+        let incoming = self.broadcasts.get(&broadcast)?;
+        let (is_asked, size) = (incoming.asked.contains_key(&piece), u64::from(incoming.piece_size));
+        let unasked = self.unasked_bytes(link);
+        if !is_asked && unasked > 0 && unasked + size > UNASKED_BYTES_MAX {
+            return None;
+        }
+        let buffer = self.allocate(broadcast, is_asked)?;
+        self.begun += 1;
+        let assembly = Assembly::new(buffer, self.begun);
+        let incoming = self.broadcasts.get_mut(&broadcast)?;
+        incoming.open.insert(piece, assembly);
+        if !is_asked {
+            incoming.unasked.insert(piece, link);
+        }
+        Some(())
+    }
+
+    /// Bytes of pieces that a link has begun unasked and not filled. Of those that it has filled the core knows, and takes them
+    /// or has them dropped.
+    fn unasked_bytes(&self, link: LinkId) -> u64 {
+        let of = |incoming: &Incoming| {
+            let begun = incoming.unasked.iter().filter(|(_, by)| **by == link).map(|(&piece, _)| piece);
+            let unfilled = begun.filter(|&piece| !incoming.is_filled(piece)).count();
+            unfilled as u64 * u64::from(incoming.piece_size)
+        };
+        self.broadcasts.values().map(of).sum()
+    }
+
+    /// A buffer for one piece, if there is memory for it. For a piece that somebody was asked for, others make way.
+    fn allocate(&mut self, broadcast: BroadcastId, is_asked: bool) -> Option<BytesMut> {
         let incoming = self.broadcasts.get_mut(&broadcast)?;
         if let Some(buffer) = incoming.kept.pop() {
             return Some(buffer);
@@ -334,11 +407,32 @@ impl Inner {
                 other.kept.clear();
             }
         }
+        while is_asked && self.allocated + size > limit && self.give_up_unasked() {}
         if self.allocated + size > limit {
             return None;
         }
         self.allocated += size;
         Some(BytesMut::zeroed(size as usize))
+    }
+
+    /// Gives up the piece that was begun last of those that nobody asked for, and its buffer. False if there is none.
+    fn give_up_unasked(&mut self) -> bool {
+        let of = |(&id, incoming): (&BroadcastId, &Incoming)| {
+            let open = |&piece: &PieceIndex| incoming.open.get(&piece).map(|open| (open.number(), id, piece));
+            incoming.unasked.keys().filter_map(open).max()
+        };
+        let Some((_, broadcast, piece)) = self.broadcasts.iter().filter_map(of).max() else { return false };
+        if let Ok(Some(buffer)) = self.take(broadcast, piece) {
+            self.allocated -= buffer.len() as u64;
+        }
+        true
+    }
+
+    /// Nobody is asked for a piece any more.
+    fn ask_nobody(&mut self, broadcast: BroadcastId, piece: PieceIndex) {
+        if let Some(incoming) = self.broadcasts.get_mut(&broadcast) {
+            incoming.asked.remove(&piece);
+        }
     }
 
     /// Takes a piece's buffer out. `Ok(None)` if a link still fills a part of it: then the memory goes when that link
@@ -347,6 +441,7 @@ impl Inner {
         let incoming = self.broadcasts.get_mut(&broadcast).ok_or(())?;
         let assembly = incoming.open.remove(&piece).ok_or(())?;
         incoming.brought.remove(&piece);
+        incoming.unasked.remove(&piece);
         let size = incoming.piece_size;
         let buffer = assembly.into_buffer(size);
         if buffer.is_none() {
@@ -384,6 +479,11 @@ impl Incoming {
     /// Bytes of a piece.
     fn len(&self, piece: PieceIndex) -> u32 {
         self.length.map_or(self.piece_size, |length| piece_range(piece, length, self.piece_size).len())
+    }
+
+    /// Whether every byte of an open piece has arrived.
+    fn is_filled(&self, piece: PieceIndex) -> bool {
+        self.open.get(&piece).is_some_and(|open| open.is_filled(self.len(piece)))
     }
 }
 
@@ -456,79 +556,4 @@ impl Drop for Filling<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::{SinkOptions, SinkTarget};
-    use mobcast_proto::content::object::{FileMeta, ObjectKind};
-
-    const PIECE: PieceIndex = PieceIndex(0);
-    const SIZE: u32 = 1 << 20;
-    const ALL: ByteRange = ByteRange { start: 0, end: SIZE };
-    const HOSTILE: LinkId = LinkId(1);
-    const HONEST: LinkId = LinkId(2);
-
-    /// A table that waits for an object of one piece of ones, with two links.
-    fn table() -> (PieceTable, BroadcastId) {
-        let (table, id) = (PieceTable::default(), BroadcastId::default());
-        let descriptor = Descriptor {
-            kind: ObjectKind::Synthetic { seed: 1 },
-            name: vec![],
-            meta: FileMeta::default(),
-            length: Some(u64::from(SIZE) + 1),
-            index_length: 0,
-            piece_size: SIZE,
-            strategy: "mob".into(),
-        };
-        table.announce(id, &descriptor, Arc::default());
-        let sink = ObjectSink::open(SinkTarget::Verify, &descriptor, &SinkOptions::default()).expect("a sink");
-        table.open(id, Arc::new(sink));
-        let right = hash_piece(PIECE, SIZE, &vec![1; SIZE as usize]).subtree;
-        table.add_hashes(id, PIECE, [right].into(), None);
-        [HOSTILE, HONEST].into_iter().for_each(|link| table.admit(link));
-        (table, id)
-    }
-
-    /// What a link brings of a chunk; false if nothing of it is wanted.
-    fn bring(table: &PieceTable, id: BroadcastId, link: LinkId, byte: u8, range: ByteRange) -> bool {
-        let mut filling = table.claim(link, id, PIECE, range);
-        let wanted = !filling.claims_mut().is_empty();
-        filling.claims_mut().iter_mut().for_each(|claim| claim.bytes_mut().fill(byte));
-        filling.done();
-        wanted
-    }
-
-    #[test]
-    fn pieces_that_are_given_up_leave_their_memory_to_others() {
-        let (table, id) = table();
-        for _ in 0..200 {
-            assert!(bring(&table, id, HONEST, 0, ByteRange { start: 0, end: 10 }), "there is memory for a piece");
-            table.drop_piece(id, PIECE);
-        }
-    }
-
-    #[test]
-    fn what_a_barred_link_has_brought_is_not_taken_for_another_ones() {
-        let (table, id) = table();
-        assert!(bring(&table, id, HOSTILE, 0x66, ByteRange { start: 0, end: SIZE / 2 }));
-        let mut under_way = table.claim(HOSTILE, id, PIECE, ByteRange { start: SIZE / 2, end: SIZE });
-        under_way.claims_mut()[0].bytes_mut().fill(0x66);
-        table.bar(HOSTILE);
-        assert!(bring(&table, id, HONEST, 1, ALL), "all of it is wanted again");
-        under_way.done();
-        assert!(!bring(&table, id, HOSTILE, 0x66, ALL), "nothing more is taken from it");
-        let full = table.take_full(id, PIECE).expect("every byte is there");
-        assert!(matches!(table.store(full), Verdict::Stored));
-    }
-
-    #[test]
-    fn a_piece_that_a_barred_link_brought_half_of_is_not_whole() {
-        let (table, id) = table();
-        let (first, second) = (ByteRange { start: 0, end: SIZE / 2 }, ByteRange { start: SIZE / 2, end: SIZE });
-        assert!(bring(&table, id, HOSTILE, 1, first));
-        table.bar(HOSTILE);
-        assert!(bring(&table, id, HONEST, 1, second));
-        assert!(table.take_full(id, PIECE).is_none(), "it has to come again");
-        assert!(bring(&table, id, HONEST, 1, ALL));
-        assert!(table.take_full(id, PIECE).is_some());
-    }
-}
+mod tests;

@@ -1,5 +1,6 @@
 //! Inputs: handed to the core, with the time, and then whatever it wants is carried out.
 
+use mobcast_proto::wire::Frame;
 use mobcast_proto::{BroadcastId, Duration};
 use tracing::trace;
 
@@ -20,6 +21,9 @@ impl Engine {
                 if !self.links.contains_key(&link) => {}
             Input::Frame { link, frame } => {
                 trace!(%link, ?frame, "receive");
+                if let Frame::Reject { broadcast, piece } = *frame {
+                    self.pieces.expect_no_more(link, broadcast, piece);
+                }
                 self.node.handle_frame(now, link, *frame);
             }
             Input::Payload { link, broadcast, piece, range } => {

@@ -93,8 +93,11 @@ impl Engine {
 
     fn send(&mut self, link: LinkId, frame: &Frame) {
         trace!(%link, ?frame, "send");
-        if let Frame::Admit { credential, .. } = frame {
-            self.ledger.admit(link, self.node.member_cluster(credential.node));
+        match frame {
+            Frame::Admit { credential, .. } => self.ledger.admit(link, self.node.member_cluster(credential.node)),
+            Frame::Request { broadcast, piece, .. } => self.pieces.expect(link, *broadcast, *piece),
+            Frame::Cancel { broadcast, piece } => self.pieces.expect_no_more(link, *broadcast, *piece),
+            _ => {}
         }
         self.queue_frame(link, frame.encode().into());
     }

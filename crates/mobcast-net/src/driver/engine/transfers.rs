@@ -163,11 +163,18 @@ impl Engine {
             }
             Verdict::Forged => {
                 warn!(%broadcast, %piece, "a piece is not what the root signed");
-                self.node.handle_wrong(now, broadcast, piece, true);
+                self.wrong(broadcast, piece, true);
             }
-            Verdict::TooEarly => self.node.handle_wrong(now, broadcast, piece, false),
+            Verdict::TooEarly => self.wrong(broadcast, piece, false),
             Verdict::Failed(error) => self.store_failed(broadcast, Arc::new(error)),
         }
+    }
+
+    /// A piece has to come again. What others have brought of it while it was verified goes as well: the core has counted that for the
+    /// piece that was wrong, and would blame those who bring the rest.
+    fn wrong(&mut self, broadcast: BroadcastId, piece: PieceIndex, forged: bool) {
+        self.pieces.drop_piece(broadcast, piece);
+        self.node.handle_wrong(self.clock.now(), broadcast, piece, forged);
     }
 
     /// The core has every piece. At a receiver, the object is put into its place.

@@ -63,6 +63,10 @@ impl Reader {
                     }
                 }
                 Item::Payload(header) => {
+                    // Of a piece that is there the core knows before there is place for another one.
+                    if self.untold.is_some_and(|(b, p, _)| (b, p) != (header.broadcast, header.piece)) {
+                        self.tell().await;
+                    }
                     if let Err(error) = self.take_chunk(&header).await {
                         self.tell().await;
                         return error.into();
