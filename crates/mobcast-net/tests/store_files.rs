@@ -7,7 +7,7 @@ use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use mobcast_net::store::{Finished, ObjectSink, ObjectSource, SinkOptions, SinkTarget, StoreError};
 use mobcast_proto::content::{Descriptor, FileMeta, ObjectKind};
@@ -302,6 +302,30 @@ fn a_pipe_is_written_in_order_as_soon_as_there_is_no_gap() {
     let mut back = vec![0; PIECE];
     sink.read_at(PIECE as u64, &mut back).expect("what was written out is still served");
     assert!(back == data[PIECE..2 * PIECE]);
+}
+
+#[test]
+fn a_named_pipe_ends_when_the_object_is_complete() {
+    let dir = tempdir();
+    let pipe = dir.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
+    assert!(made.success());
+    let from = pipe.clone();
+    let reader = std::thread::spawn(move || fs::read(from));
+    let source = ObjectSource::synthetic(3 * PIECE as u64 + 1, 1).expect("generated");
+    let data = object(&source);
+    let sink = ObjectSink::open(to_path(&pipe), &descriptor(&source), &options(false, false)).expect("open");
+    fill(&sink, &data, 0).expect("written");
+    sink.finish(data.len() as u64).expect("complete");
+    let patience = Instant::now() + Duration::from_secs(10);
+    while !reader.is_finished() {
+        assert!(Instant::now() < patience, "the reader waits for the end of the pipe");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(reader.join().expect("no panic").expect("read") == data);
+    let mut back = vec![0; PIECE];
+    sink.read_at(0, &mut back).expect("it is still served");
+    assert_eq!(sink.drain_ready().expect("nothing is left"), data.len() as u64);
 }
 
 #[test]

@@ -46,7 +46,8 @@ impl Arrived {
 }
 
 struct Output {
-    writer: Box<dyn Write + Send>,
+    /// Closed when it has everything.
+    writer: Option<Box<dyn Write + Send>>,
     written: u64,
 }
 
@@ -58,7 +59,7 @@ impl WriterSink {
         spool_dir: &Path,
     ) -> Result<WriterSink, StoreError> {
         let spool = Spool::create(spool_dir, length)?;
-        let output = Mutex::new(Output { writer, written: 0 });
+        let output = Mutex::new(Output { writer: Some(writer), written: 0 });
         Ok(WriterSink { spool, name, arrived: Mutex::default(), output, abandoned: AtomicBool::new(false) })
     }
 
@@ -66,23 +67,28 @@ impl WriterSink {
         self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn output(&self) -> MutexGuard<'_, Output> {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn error(&self, error: std::io::Error) -> StoreError {
         StoreError::io("write", &self.name, error)
     }
 
     fn drain(&self, output: &mut Output) -> Result<(), StoreError> {
+        let Some(writer) = &mut output.writer else { return Ok(()) };
         let mut buf = Vec::new();
         loop {
             let step = (self.arrived().prefix - output.written).min(STEP);
             if step == 0 {
-                return output.writer.flush().map_err(|error| self.error(error));
+                return writer.flush().map_err(|error| self.error(error));
             }
             if self.abandoned.load(Ordering::Acquire) {
                 return Err(StoreError::Stopped);
             }
             buf.resize(step as usize, 0);
             self.spool.read_at(output.written, &mut buf)?;
-            output.writer.write_all(&buf).map_err(|error| self.error(error))?;
+            writer.write_all(&buf).map_err(|error| self.error(error))?;
             output.written += step;
         }
     }
@@ -104,7 +110,7 @@ impl Sink for WriterSink {
     }
 
     fn drain_ready(&self) -> Result<u64, StoreError> {
-        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut output = self.output();
         self.drain(&mut output)?;
         Ok(output.written)
     }
@@ -114,10 +120,13 @@ impl Sink for WriterSink {
     }
 
     fn finish(&self, length: u64) -> Result<Finished, StoreError> {
-        let stored = self.drain_ready()?;
-        if stored != length {
-            return Err(StoreError::Incomplete { stored, length });
+        let mut output = self.output();
+        self.drain(&mut output)?;
+        if output.written != length {
+            return Err(StoreError::Incomplete { stored: output.written, length });
         }
+        // Whoever reads the pipe waits for its end, and peers may be served for long after this.
+        output.writer = None;
         Ok(Finished::default())
     }
 
