@@ -329,6 +329,18 @@ fn a_named_pipe_ends_when_the_object_is_complete() {
 }
 
 #[test]
+fn only_generated_data_is_taken_for_generated_data() {
+    let source = ObjectSource::synthetic(2 * PIECE as u64, 7).expect("generated");
+    let data = object(&source);
+    let sink = ObjectSink::open(SinkTarget::Verify, &descriptor(&source), &options(false, false)).expect("open");
+    sink.write_at(3, &data[3..PIECE]).expect("it is what the seed generates");
+    let mut other = data[PIECE..].to_vec();
+    other[PIECE - 1] ^= 1;
+    let error = sink.write_at(PIECE as u64, &other).expect_err("its last byte is another");
+    assert!(matches!(error, StoreError::NotGenerated { seed: 7, .. }) && !error.is_local_io(), "{error}");
+}
+
+#[test]
 fn a_closed_pipe_is_an_error_that_says_so() {
     struct Closed;
     impl Write for Closed {

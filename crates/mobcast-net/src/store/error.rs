@@ -112,6 +112,16 @@ pub enum StoreError {
         /// Bytes that would have to be kept.
         bytes: u64,
     },
+    /// The object should be generated data, and is not what its seed generates: its sender is faulty or hostile.
+    #[error(
+        "the sender's data is not what it announced: from byte {offset} on it is not generated from seed {seed}; nothing of it was kept"
+    )]
+    NotGenerated {
+        /// The seed that was announced.
+        seed: u64,
+        /// Near the first byte that is another.
+        offset: u64,
+    },
     /// Bytes of the object are missing at its end.
     #[error("the object is incomplete: {stored} of {length} bytes are stored")]
     Incomplete {
@@ -171,6 +181,7 @@ impl StoreError {
             | StoreError::Tree(_)
             | StoreError::TreeSource { .. }
             | StoreError::IndexLate { .. }
+            | StoreError::NotGenerated { .. }
             | StoreError::Incomplete { .. }
             | StoreError::OutOfRange { .. }
             | StoreError::Stopped => false,
