@@ -116,36 +116,64 @@ pub(crate) fn partial_name(name: &[u8]) -> Vec<u8> {
     [b".", &name[..kept], SUFFIX.as_bytes(), format!("{random:08x}").as_bytes()].concat()
 }
 
-/// Removes the directory `name` in `parent` with everything in it, following no link, as far as the system allows.
+/// A directory that is being removed.
+struct Doomed {
+    name: Vec<u8>,
+    /// Device and inode: it is come back to by `..`, and nothing else is touched if somebody has moved it meanwhile.
+    identity: (u64, u64),
+    /// What is left in it.
+    subdirectories: Vec<Vec<u8>>,
+}
+
+/// Removes the directory `name` in `parent` with everything in it, following no link, as far as the system allows. It goes
+/// down and up by handles, of which two are open at a time: paths may be longer than the system takes, and deeper than there
+/// are handles.
 pub(crate) fn remove_tree(parent: impl AsFd, name: &[u8]) -> Result<(), Errno> {
-    let parent = parent.as_fd();
-    let subdirectories = match empty_of_files(parent, name) {
-        Err(Errno::NOENT) => return Ok(()),
+    let Some((mut dir, doomed)) = enter_doomed(&parent, name)? else { return Ok(()) };
+    let (mut at, mut above) = (doomed, Vec::new());
+    loop {
+        if let Some(subdirectory) = at.subdirectories.pop() {
+            if let Some((below, doomed)) = enter_doomed(&dir, &subdirectory)? {
+                above.push(std::mem::replace(&mut at, doomed));
+                dir = below;
+            }
+            continue;
+        }
+        let Some(back) = above.pop() else { return fs::unlinkat(&parent, &at.name, AtFlags::REMOVEDIR) };
+        dir = fs::openat(&dir, "..", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        if identity(&dir)? != back.identity {
+            return Err(Errno::XDEV);
+        }
+        fs::unlinkat(&dir, &at.name, AtFlags::REMOVEDIR)?;
+        at = back;
+    }
+}
+
+/// Opens a directory and unlinks all in it but directories. None if there is none.
+fn enter_doomed(parent: impl AsFd, name: &[u8]) -> Result<Option<(OwnedFd, Doomed)>, Errno> {
+    let dir = match open_dir_beneath(&parent, name) {
+        Err(Errno::NOENT) => return Ok(None),
+        // It already got its final mode.
         Err(Errno::ACCESS) => {
-            // A directory that already got its final, read-only mode.
-            fs::chmodat(parent, name, Mode::RWXU, AtFlags::empty())?;
-            empty_of_files(parent, name)?
+            fs::chmodat(&parent, name, Mode::RWXU, AtFlags::empty())?;
+            open_dir_beneath(&parent, name)?
         }
         result => result?,
     };
-    for subdirectory in subdirectories {
-        let path = [name, b"/", &subdirectory].concat();
-        match remove_tree(parent, &path) {
-            // So did this one, and holds nothing but directories.
-            Err(Errno::ACCESS) => {
-                fs::chmodat(parent, name, Mode::RWXU, AtFlags::empty())?;
-                remove_tree(parent, &path)?;
-            }
-            result => result?,
-        }
-    }
-    fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
+    // The same, for one that can be read and not written to. If it is not ours to change, what follows says so.
+    let _ = fs::fchmod(&dir, Mode::RWXU);
+    let subdirectories = empty_of_files(&dir)?;
+    let doomed = Doomed { name: name.to_owned(), identity: identity(&dir)?, subdirectories };
+    Ok(Some((dir, doomed)))
 }
 
-/// Unlinks all but the directories in a directory, and returns the names of those. No handle stays open, so that
-/// deep trees do not run out of them.
-fn empty_of_files(parent: impl AsFd, path: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {
-    let dir = open_dir_beneath(parent, path)?;
+fn identity(dir: impl AsFd) -> Result<(u64, u64), Errno> {
+    let stat = fs::fstat(dir)?;
+    Ok((stat.st_dev, stat.st_ino))
+}
+
+/// Unlinks all but the directories in a directory, and returns the names of those.
+fn empty_of_files(dir: impl AsFd) -> Result<Vec<Vec<u8>>, Errno> {
     let mut subdirectories = Vec::new();
     for (name, file_type) in list(&dir)? {
         let is_directory = match file_type {
@@ -238,6 +266,8 @@ pub(crate) fn for_each_nonzero<E>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::symlink;
 
     fn tempdir_with_links() -> (tempfile::TempDir, OwnedFd) {
@@ -272,6 +302,22 @@ mod tests {
         remove_tree(&fd, b"x").expect("remove");
         assert!(!dir.path().join("x").exists() && dir.path().join("a/b/c").exists());
         remove_tree(&fd, b"x").expect("what is not there is removed");
+    }
+
+    #[test]
+    fn a_tree_is_removed_whose_paths_are_longer_than_the_system_takes() {
+        let (dir, fd) = tempdir_with_links();
+        let name = [b'n'; 200];
+        let mut at = fs::openat(&fd, ".", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).expect("open");
+        for _ in 0..30 {
+            fs::mkdirat(&at, &name[..], Mode::RWXU).expect("mkdir");
+            fs::mkdirat(&at, "beside", Mode::RWXU).expect("mkdir");
+            at = open_dir_beneath(&at, &name).expect("open");
+            fs::openat(&at, "file", OFlags::CREATE | OFlags::WRONLY, Mode::RUSR).expect("create");
+        }
+        fs::fchmod(&at, Mode::RUSR | Mode::XUSR).expect("chmod");
+        remove_tree(&fd, &name).expect("remove");
+        assert!(!dir.path().join(OsStr::from_bytes(&name)).exists() && dir.path().join("a/b/c").exists());
     }
 
     #[test]
