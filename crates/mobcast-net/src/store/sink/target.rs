@@ -169,9 +169,18 @@ impl Place {
         })
     }
 
-    /// Puts the name on disk.
+    /// Puts the name on disk, where the file system knows how.
     pub(super) fn sync(&self) -> Result<(), StoreError> {
-        fs::fsync(&self.parent).map_err(|error| StoreError::io("sync the directory of", &self.path, error))
+        synced(fs::fsync(&self.parent)).map_err(|error| StoreError::io("sync the directory of", &self.path, error))
+    }
+}
+
+/// The answer to syncing a directory. Some network and user-space file systems sync files alone, and say of a directory that
+/// they cannot: there is nothing more to be done for its names.
+fn synced(result: Result<(), Errno>) -> Result<(), Errno> {
+    match result {
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
+        result => result,
     }
 }
 
@@ -188,5 +197,17 @@ pub(super) fn rename(from_dir: &File, from: &[u8], to_dir: &File, to: &[u8], rep
             Ok(_) => Err(Errno::EXIST),
         },
         result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_that_cannot_sync_directories_does_for_a_destination() {
+        let answers = [Ok(()), Err(Errno::INVAL), Err(Errno::OPNOTSUPP), Err(Errno::IO), Err(Errno::NOSPC)];
+        let synced = answers.map(|answer| synced(answer).is_ok());
+        assert_eq!(synced, [true, true, true, false, false]);
     }
 }
