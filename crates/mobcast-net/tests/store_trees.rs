@@ -33,6 +33,37 @@ fn set_time(path: &Path, seconds: u64) {
     file.set_modified(UNIX_EPOCH + Duration::new(seconds, 987_654_321)).expect("set time");
 }
 
+#[test]
+fn two_names_that_are_one_file_here_are_not_mixed() {
+    let (dir, from) = (tempdir(), tempdir());
+    write(from.path().join("a/one"), b"first");
+    write(from.path().join("a/two"), &vec![2; 3 * PIECE]);
+    let source = ObjectSource::open(from.path()).expect("open");
+    let data = object(&source);
+    let index_length = source.description().index_length as usize;
+    let open = || {
+        let sink = ObjectSink::open(to_path(dir.path().join("out")), &descriptor(&source), &options(false, false))
+            .expect("open");
+        sink.write_at(0, &data[..index_length]).expect("the index is right");
+        let partial = partials(dir.path()).pop().expect("it has begun");
+        (sink, partial)
+    };
+    // As on a file system where its name is that of another entry, which has come before.
+    let (sink, partial) = open();
+    write(partial.join("a/two"), b"of another entry");
+    let error = sink.write_at(index_length as u64, &data[index_length..]).expect_err("it is there");
+    assert!(matches!(&error, StoreError::SameFile { path } if path.ends_with("out/a/two")), "{error}");
+    assert!(error.is_local_io());
+    drop(sink);
+    // A file that comes in several pieces is its own.
+    let (sink, _partial) = open();
+    for (at, part) in data[index_length..].chunks(PIECE / 3).enumerate() {
+        sink.write_at((index_length + at * (PIECE / 3)) as u64, part).expect("written");
+    }
+    sink.finish(data.len() as u64).expect("complete");
+    assert_eq!(fs::read(dir.path().join("out/a/two")).expect("there"), [2; 3 * PIECE]);
+}
+
 /// A tree with one of everything that is to be kept.
 fn colourful(root: &Path) {
     write(root.join("a/small"), b"small");

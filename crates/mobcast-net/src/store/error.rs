@@ -47,6 +47,12 @@ pub enum StoreError {
         /// What it is.
         what: &'static str,
     },
+    /// The file system takes two names of a tree for one.
+    #[error("{} and another name in the tree are the same file here; choose a destination that tells upper from lower case", path.display())]
+    SameFile {
+        /// The second of the two.
+        path: PathBuf,
+    },
     /// The block device given as destination is too small.
     #[error("{} holds {size} bytes but the object has {needed}; choose a larger device", path.display())]
     DeviceTooSmall {
@@ -172,6 +178,7 @@ impl StoreError {
             | StoreError::NoSpace { .. }
             | StoreError::Exists { .. }
             | StoreError::Conflict { .. }
+            | StoreError::SameFile { .. }
             | StoreError::DeviceTooSmall { .. } => true,
             StoreError::Changed { .. }
             | StoreError::Unsupported { .. }

@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use super::attributes::Restorer;
 use super::early::EarlyContents;
 use super::index::IndexBuffer;
+use super::syncfs::syncfs_tells_errors;
 use super::target::TreeDestination;
 use super::{Finished, Sink, SinkOptions};
 use crate::store::StoreError;
@@ -62,9 +63,17 @@ struct Collecting {
 #[derive(Debug)]
 pub(super) struct Received {
     pub(super) tree: Tree,
-    /// A bit for each entry: a file that has all its contents and attributes.
-    sealed: Vec<AtomicU64>,
+    /// Files that are there.
+    begun: EntrySet,
+    /// Held while a file is made, by its entry: more than one for many threads.
+    making: [Mutex<()>; 16],
+    /// Files that have all their contents and attributes.
+    sealed: EntrySet,
 }
+
+/// A bit for each entry of a tree.
+#[derive(Debug)]
+struct EntrySet(Vec<AtomicU64>);
 
 /// How far the sink is; see `enter` and `name_it`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,7 +103,7 @@ impl View {
         self.directories.get(entry, || open_dir_beneath(&self.root, &tree.path(entry)))
     }
 
-    /// Opens a file that is an entry of the tree.
+    /// Opens a file that is an entry of the tree. One that is made must not be there.
     fn open(&self, tree: &Tree, entry: u32, flags: OFlags) -> Result<File, Errno> {
         let directory = self.directory(tree, tree.entry(entry).parent)?;
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -104,16 +113,22 @@ impl View {
 
 impl Received {
     fn new(tree: Tree) -> Received {
-        let words = (tree.len() as usize).div_ceil(64);
-        Received { tree, sealed: (0..words).map(|_| AtomicU64::new(0)).collect() }
+        let (begun, sealed) = (EntrySet::new(tree.len()), EntrySet::new(tree.len()));
+        Received { tree, begun, making: Default::default(), sealed }
+    }
+}
+
+impl EntrySet {
+    fn new(entries: u32) -> EntrySet {
+        EntrySet((0..entries.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
     }
 
-    fn seal(&self, entry: u32) {
-        self.sealed[entry as usize / 64].fetch_or(1 << (entry % 64), Ordering::AcqRel);
+    fn insert(&self, entry: u32) {
+        self.0[entry as usize / 64].fetch_or(1 << (entry % 64), Ordering::AcqRel);
     }
 
-    fn is_sealed(&self, entry: u32) -> bool {
-        self.sealed[entry as usize / 64].load(Ordering::Acquire) & (1 << (entry % 64)) != 0
+    fn contains(&self, entry: u32) -> bool {
+        self.0[entry as usize / 64].load(Ordering::Acquire) & (1 << (entry % 64)) != 0
     }
 }
 
@@ -242,7 +257,33 @@ impl DirectorySink {
     fn make_directory(&self, tree: &Tree, entry: u32, what: &TreeEntry) -> Result<(), StoreError> {
         let _entered = self.enter()?;
         let make = || fs::mkdirat(&*self.staging.directory(tree, what.parent)?, tree.name(entry), Mode::RWXU);
-        make().map_err(|error| self.error("create directory", tree, entry, error))
+        make().map_err(|error| self.cannot_make("create directory", tree, entry, error))
+    }
+
+    /// What is made in the partial directory is not there yet, unless another entry of the tree has made it.
+    fn cannot_make(&self, action: &'static str, tree: &Tree, entry: u32, error: Errno) -> StoreError {
+        match error {
+            Errno::EXIST => StoreError::SameFile { path: below(&self.path, &tree.path(entry)) },
+            _ => self.error(action, tree, entry, error),
+        }
+    }
+
+    /// Opens a file to be written. The first time makes it, and no second one: where a file system takes two names for one,
+    /// the contents of two files must not end up in one.
+    fn open_for_writing(&self, received: &Received, entry: u32) -> Result<File, StoreError> {
+        let tree = &received.tree;
+        let cannot = |error| self.cannot_make("create", tree, entry, error);
+        if !received.begun.contains(entry) {
+            let making = &received.making[entry as usize % received.making.len()];
+            let _making = making.lock().unwrap_or_else(PoisonError::into_inner);
+            if !received.begun.contains(entry) {
+                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+                let file = self.staging.open(tree, entry, flags).map_err(cannot)?;
+                received.begun.insert(entry);
+                return Ok(file);
+            }
+        }
+        self.staging.open(tree, entry, OFlags::WRONLY).map_err(cannot)
     }
 
     fn write_contents(&self, received: &Received, content_offset: u64, data: &[u8]) -> Result<(), StoreError> {
@@ -259,10 +300,7 @@ impl DirectorySink {
         let what = tree.entry(entry);
         let EntryKind::File { size, sparse } = what.kind else { unreachable!("segments are of files") };
         let cannot = |error: std::io::Error| self.error("write", tree, entry, error);
-        let file = self
-            .staging
-            .open(tree, entry, OFlags::WRONLY | OFlags::CREATE)
-            .map_err(|error| self.error("create", tree, entry, error))?;
+        let file = self.open_for_writing(received, entry)?;
         let write = |at: u64, run: &[u8]| file.write_all_at(run, at);
         if sparse {
             for_each_nonzero(segment.file_offset, data, write).map_err(cannot)?;
@@ -283,7 +321,10 @@ impl DirectorySink {
             fs::ftruncate(file, size).map_err(cannot)?;
         }
         self.restorer.restore(file, &what.attributes).map_err(cannot)?;
-        received.seal(entry);
+        if !syncfs_tells_errors() {
+            fs::fdatasync(file).map_err(|error| self.error("sync", tree, entry, error))?;
+        }
+        received.sealed.insert(entry);
         Ok(())
     }
 
@@ -339,12 +380,9 @@ impl DirectorySink {
     fn complete_entries(&self, received: &Received) -> Result<(), StoreError> {
         let tree = &received.tree;
         for (entry, what) in tree.entries() {
-            if matches!(what.kind, EntryKind::File { .. }) && !received.is_sealed(entry) {
+            if matches!(what.kind, EntryKind::File { .. }) && !received.sealed.contains(entry) {
                 let _entered = self.enter()?;
-                let file = self
-                    .staging
-                    .open(tree, entry, OFlags::WRONLY | OFlags::CREATE)
-                    .map_err(|error| self.error("create", tree, entry, error))?;
+                let file = self.open_for_writing(received, entry)?;
                 self.seal(received, entry, &file)?;
             }
         }
@@ -371,7 +409,7 @@ impl DirectorySink {
                 EntryKind::Directory | EntryKind::File { .. } => Ok(()),
             }
         };
-        make().map_err(|error| self.error("create link", tree, entry, error))
+        make().map_err(|error| self.cannot_make("create link", tree, entry, error))
     }
 
     /// Gives directories their attributes, the deepest first, because making anything in one changes its time.
@@ -392,7 +430,8 @@ impl DirectorySink {
         Ok(())
     }
 
-    /// Puts everything that was written on disk: one call for the file system costs less than one for each file.
+    /// Puts everything that was written on disk: one call for the file system costs less than one for each file. Where that
+    /// does not tell of what could not be written, files were synced one by one.
     pub(super) fn sync(&self) -> Result<(), StoreError> {
         fs::syncfs(&*self.staging.root).map_err(|error| StoreError::io("sync", &self.path, error))
     }

@@ -36,6 +36,7 @@ mod file;
 mod index;
 mod memory;
 mod merge;
+mod syncfs;
 mod target;
 mod writer;
 
