@@ -324,6 +324,7 @@ fn prepare(source: ObjectSource, options: &BroadcastOptions, receivers: Option<u
     let whole = small.map(|length| -> Result<Vec<u8>, StoreError> {
         let mut bytes = vec![0; length as usize];
         source.read_at(0, &mut bytes)?;
+        source.check_unchanged()?;
         Ok(bytes)
     });
     let whole = whole.transpose()?;

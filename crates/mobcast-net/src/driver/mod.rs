@@ -346,7 +346,8 @@ fn random<const N: usize>() -> Result<[u8; N], IdentityError> {
 // ---- Commands ----
 
 impl DriverHandle {
-    /// Starts a broadcast of this node's `source`. `whole` is all of it, if it fits into one frame. None if the node
+    /// Starts a broadcast of this node's `source`. `whole` is all of it, if it fits into one frame, and was found unchanged after it was
+    /// read. None if the node
     /// carries as many broadcasts as it can, has left, or does not know the strategy.
     pub async fn broadcast(
         &self,

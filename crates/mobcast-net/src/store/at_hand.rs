@@ -17,7 +17,12 @@ const TMPFS_MAGIC: fs::FsWord = 0x0102_1994;
 #[derive(Debug)]
 pub enum AtHand<'a> {
     /// In a file at the object's offsets, of which the page cache may have them.
-    File(BorrowedFd<'a>),
+    File {
+        /// The file.
+        file: BorrowedFd<'a>,
+        /// See [`is_in_memory`].
+        in_memory: bool,
+    },
     /// In memory.
     Memory(&'a [u8]),
     /// In memory that is still written to.
@@ -34,7 +39,7 @@ impl<'a> AtHand<'a> {
     /// way, false: reading in the usual way then brings the bytes, or says why not.
     pub fn read(&self, offset: u64, into: &mut [IoSliceMut<'_>]) -> bool {
         match self {
-            AtHand::File(file) => read_cached(file, offset, into),
+            AtHand::File { file, in_memory } => read_cached(file, *in_memory, offset, into),
             AtHand::Memory(bytes) => copy(bytes, offset, into),
             AtHand::Filling(bytes) => copy(bytes, offset, into),
             AtHand::Generated { seed } => {
@@ -50,7 +55,12 @@ impl<'a> AtHand<'a> {
 
     /// The file, if it is one.
     pub fn file(&self) -> Option<BorrowedFd<'a>> {
-        if let AtHand::File(file) = self { Some(*file) } else { None }
+        if let AtHand::File { file, .. } = self { Some(*file) } else { None }
+    }
+
+    /// Whether it is a file that has no disk behind it.
+    pub fn is_file_in_memory(&self) -> bool {
+        matches!(self, AtHand::File { in_memory: true, .. })
     }
 }
 
@@ -64,16 +74,16 @@ fn copy(bytes: &[u8], offset: u64, into: &mut [IoSliceMut<'_>]) -> bool {
     true
 }
 
-/// Whether a file has no disk behind it, so that reading it never waits for one.
+/// Whether a file has no disk behind it, so that reading it never waits for one. To be asked once: it stays so.
 pub fn is_in_memory(file: impl AsFd) -> bool {
     fs::fstatfs(file).is_ok_and(|stat| stat.f_type == TMPFS_MAGIC)
 }
 
-fn read_cached(file: impl AsFd, offset: u64, into: &mut [IoSliceMut<'_>]) -> bool {
+fn read_cached(file: impl AsFd, in_memory: bool, offset: u64, into: &mut [IoSliceMut<'_>]) -> bool {
     let wanted: usize = into.iter().map(|slice| slice.len()).sum();
     let read = match preadv2(&file, into, offset, ReadWriteFlags::NOWAIT) {
         // A tmpfs does not know the flag, and has nothing to wait for.
-        Err(Errno::OPNOTSUPP) if is_in_memory(&file) => preadv(&file, into, offset),
+        Err(Errno::OPNOTSUPP) if in_memory => preadv(&file, into, offset),
         read => read,
     };
     read == Ok(wanted)
@@ -99,7 +109,7 @@ mod tests {
         file.write_all(b"0123456789").expect("room");
         let filling = RwLock::new(Arc::new(b"0123456789".to_vec()));
         let kinds = [
-            AtHand::File(file.as_fd()),
+            AtHand::File { file: file.as_fd(), in_memory: is_in_memory(&file) },
             AtHand::Memory(b"0123456789"),
             AtHand::Filling(filling.read().expect("nobody panicked")),
         ];

@@ -10,7 +10,7 @@ use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::beneath::{check_space, open_user_dir, partial_name};
-use super::{AtHand, StoreError};
+use super::{AtHand, StoreError, is_in_memory};
 
 /// Where spools go unless the user says otherwise: `TMPDIR`, else `/var/tmp`, which unlike `/tmp` is not memory.
 pub fn default_spool_dir() -> PathBuf {
@@ -25,6 +25,8 @@ pub fn default_spool_dir() -> PathBuf {
 #[derive(Debug)]
 pub(crate) struct Spool {
     file: File,
+    /// Whether it has no disk behind it.
+    in_memory: bool,
     /// The directory whose file system holds it, for messages.
     dir: PathBuf,
 }
@@ -40,7 +42,11 @@ impl Spool {
                 result => result,
             };
         let fd = fd.map_err(|error| StoreError::io("create a temporary file in", dir, error))?;
-        Ok(Spool { file: File::from(fd), dir: dir.to_owned() })
+        Ok(Spool::new(fd, dir))
+    }
+
+    fn new(fd: OwnedFd, dir: &Path) -> Spool {
+        Spool { in_memory: is_in_memory(&fd), file: File::from(fd), dir: dir.to_owned() }
     }
 
     /// For file systems without `O_TMPFILE`.
@@ -62,7 +68,7 @@ impl Spool {
 
     /// The file, for those who must not wait.
     pub(crate) fn at_hand(&self) -> AtHand<'_> {
-        AtHand::File(self.file.as_fd())
+        AtHand::File { file: self.file.as_fd(), in_memory: self.in_memory }
     }
 
     fn error(&self, action: &'static str, error: io::Error) -> StoreError {
@@ -78,8 +84,7 @@ mod tests {
     fn a_spool_has_no_name_and_keeps_its_bytes() {
         let dir = tempfile::tempdir().expect("tempdir");
         let parent = open_user_dir(dir.path()).expect("open");
-        let unlinked =
-            Spool { file: Spool::create_unlinked(&parent).expect("create").into(), dir: dir.path().to_owned() };
+        let unlinked = Spool::new(Spool::create_unlinked(&parent).expect("create"), dir.path());
         for spool in [Spool::create(dir.path(), Some(100)).expect("create"), unlinked] {
             spool.write_at(5, b"hello").expect("write");
             let mut buf = [9; 10];

@@ -71,17 +71,11 @@ impl Engine {
         let stats = Arc::clone(&transfer.stats);
         if let Some(whole) = whole {
             let length = whole.data().len() as u64;
-            let unchanged = source.check_unchanged();
             self.transfers.insert(broadcast, transfer);
             stats.add_stored(length);
             self.tell(Notice::Started { broadcast, descriptor, stats });
-            match unchanged {
-                Ok(()) => {
-                    let last = whole.piece().into_iter().collect();
-                    self.node.handle_source_end(self.clock.now(), broadcast, last, length, whole.hash());
-                }
-                Err(error) => self.store_failed(broadcast, Arc::new(error)),
-            }
+            let last = whole.piece().into_iter().collect();
+            self.node.handle_source_end(self.clock.now(), broadcast, last, length, whole.hash());
             return Some(broadcast);
         }
         let reader = SourceReader {

@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::pipe::Pipe;
 use super::queue::{LinkQueue, Part};
 use crate::driver::workers::Workers;
-use crate::store::{StoreError, is_in_memory};
+use crate::store::StoreError;
 
 /// Bytes read at once. Each link that sends has one span; 64 links have 16 MiB.
 pub const SPAN_BYTES: u32 = 256 << 10;
@@ -225,7 +225,7 @@ impl SpanQueue {
         let at_hand = part.store.at_hand()?;
         if self.plain {
             // Whether pages of other file systems are in memory cannot be asked.
-            return if at_hand.file().is_some_and(is_in_memory) {
+            return if at_hand.is_file_in_memory() {
                 self.reader.kept.pipe(part, range).map(SpanData::Piped)
             } else {
                 None

@@ -22,6 +22,8 @@ use crate::store::{AtHand, is_in_memory};
 #[derive(Debug)]
 pub(super) struct FileSink {
     file: File,
+    /// Whether it has no disk behind it.
+    in_memory: bool,
     path: PathBuf,
     /// Where it gets its name; a device has it already.
     partial: Option<Partial>,
@@ -61,7 +63,7 @@ impl FileSink {
         let meta = (descriptor.kind == ObjectKind::File).then_some(descriptor.meta);
         let phase = Mutex::new(Phase::Partial);
         let partial = Some(Partial { place, name, meta, preserve: options.preserve, phase });
-        let sink = FileSink { file, path, partial, sparse };
+        let sink = FileSink { in_memory: is_in_memory(&file), file, path, partial, sparse };
         // From here on, an error must not leave the partial file.
         sink.reserve(length).inspect_err(|_| sink.abandon())?;
         Ok(sink)
@@ -80,7 +82,7 @@ impl FileSink {
         if needed > size {
             return Err(StoreError::DeviceTooSmall { path, size, needed });
         }
-        Ok(FileSink { file, path, partial: None, sparse: false })
+        Ok(FileSink { file, in_memory: false, path, partial: None, sparse: false })
     }
 
     /// A file with holes only gets its length; others get their blocks, so that a full disk is known at once. A tmpfs
@@ -90,7 +92,7 @@ impl FileSink {
         if length == 0 {
             return Ok(());
         }
-        if !self.sparse && !is_in_memory(&self.file) {
+        if !self.sparse && !self.in_memory {
             match fs::fallocate(&self.file, FallocateFlags::empty(), 0, length) {
                 Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
                 result => return result.map_err(cannot),
@@ -150,7 +152,7 @@ impl Sink for FileSink {
     }
 
     fn at_hand(&self) -> Option<AtHand<'_>> {
-        Some(AtHand::File(self.file.as_fd()))
+        Some(AtHand::File { file: self.file.as_fd(), in_memory: self.in_memory })
     }
 
     fn finish(&self, length: u64) -> Result<Finished, StoreError> {

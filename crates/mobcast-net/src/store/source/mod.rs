@@ -15,7 +15,7 @@ use mobcast_proto::content::{Descriptor, FileMeta, ObjectKind};
 use mobcast_proto::limits::OBJECT_BYTES_MAX;
 use rustix::fs::{FileType, OFlags};
 
-use super::{AtHand, StoreError, synthetic_fill};
+use super::{AtHand, StoreError, is_in_memory, synthetic_fill};
 
 mod directory;
 mod scan;
@@ -157,7 +157,7 @@ impl ObjectSource {
     /// [`available`]: ObjectSource::available
     pub fn at_hand(&self) -> Option<AtHand<'_>> {
         match &self.data {
-            Data::File(file) => Some(AtHand::File(file.file.as_fd())),
+            Data::File(source) => Some(AtHand::File { file: source.file.as_fd(), in_memory: source.in_memory }),
             Data::Bytes(bytes) => Some(AtHand::Memory(bytes)),
             Data::Synthetic { seed } => Some(AtHand::Generated { seed: *seed }),
             Data::Stream(spool) => Some(spool.at_hand()),
@@ -241,6 +241,8 @@ fn special_kind(file_type: FileType) -> Option<&'static str> {
 #[derive(Debug)]
 struct FileSource {
     file: File,
+    /// Whether it has no disk behind it.
+    in_memory: bool,
     path: PathBuf,
     /// Size and time of last modification when it was opened; a device has no such time.
     stamp: Option<(u64, i64, i64)>,
@@ -261,7 +263,7 @@ impl FileSource {
         };
         let (kind, length) = (ObjectKind::File, Some(metadata.size()));
         let stamp = Some((metadata.size(), metadata.mtime(), metadata.mtime_nsec()));
-        let data = Data::File(FileSource { file, path: path.to_owned(), stamp });
+        let data = Data::File(FileSource { in_memory: is_in_memory(&file), file, path: path.to_owned(), stamp });
         Ok((SourceDescription { kind, name, meta, length, index_length: 0 }, data))
     }
 
@@ -270,7 +272,7 @@ impl FileSource {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         // The image of a disk is its owner's business alone, whatever the modes of the device are.
         let meta = FileMeta { mode: 0o600, modified_s: now.as_secs() as i64, modified_ns: 0, sparse: false };
-        let data = Data::File(FileSource { file, path: path.to_owned(), stamp: None });
+        let data = Data::File(FileSource { file, in_memory: false, path: path.to_owned(), stamp: None });
         let kind = ObjectKind::File;
         Ok((SourceDescription { kind, name, meta, length: Some(length), index_length: 0 }, data))
     }
