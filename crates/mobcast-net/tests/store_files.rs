@@ -341,6 +341,20 @@ fn only_generated_data_is_taken_for_generated_data() {
 }
 
 #[test]
+fn a_source_that_changes_after_it_was_read_is_noticed_when_it_is_served() {
+    let dir = tempdir();
+    let path = dir.path().join("file");
+    let source = file_of(&path, 3 * PIECE);
+    let mut part = vec![0; PIECE];
+    source.serve_at(PIECE as u64, &mut part).expect("nothing has changed");
+    assert!(source.seems_unchanged());
+    fs::File::options().write(true).open(&path).expect("open").write_all_at(b"other", 0).expect("write");
+    assert!(!source.seems_unchanged());
+    let error = source.serve_at(PIECE as u64, &mut part).expect_err("somebody wrote to it");
+    assert!(matches!(error, StoreError::Changed { .. }), "{error}");
+}
+
+#[test]
 fn a_closed_pipe_is_an_error_that_says_so() {
     struct Closed;
     impl Write for Closed {

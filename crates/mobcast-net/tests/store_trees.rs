@@ -34,6 +34,27 @@ fn set_time(path: &Path, seconds: u64) {
 }
 
 #[test]
+fn a_file_that_changes_after_it_was_read_is_noticed_when_it_is_served() {
+    let dir = tempdir();
+    for name in ["small", "large"] {
+        write(dir.path().join(name), &vec![1; if name == "small" { 100 } else { 200_000 }]);
+    }
+    let source = ObjectSource::open(dir.path()).expect("open");
+    let data = object(&source);
+    let mut all = vec![0; data.len()];
+    source.serve_at(0, &mut all).expect("nothing has changed");
+    for name in ["small", "large"] {
+        set_time(&dir.path().join(name), 1_000_000_000);
+        let error = source.serve_at(0, &mut all).expect_err("somebody may have written to it");
+        assert!(matches!(error, StoreError::Changed { .. }) && error.to_string().contains(name), "{error}");
+        fs::remove_file(dir.path().join(name)).expect("remove");
+        let start = source.description().index_length as usize;
+        let error = source.serve_at(start as u64, &mut all[start..]).expect_err("it is gone");
+        assert!(matches!(error, StoreError::Changed { .. }), "{error}");
+    }
+}
+
+#[test]
 fn two_names_that_are_one_file_here_are_not_mixed() {
     let (dir, from) = (tempdir(), tempdir());
     write(from.path().join("a/one"), b"first");

@@ -76,6 +76,27 @@ async fn a_source_that_is_gone_too_early_is_given_up_and_says_which_file() {
     assert!(matches!(within(broadcast.failed()).await, Error::Store(_)));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_was_written_to_afterwards_does_not_make_its_root_a_forger() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let source = dir.path().join("source");
+    std::fs::write(&source, pattern(1_000_000)).expect("written");
+    let (root, _) = group(&[]).await;
+    let mut broadcast = within(root.broadcast(Source::path(&source), options_for(1))).await.expect("started");
+    within(broadcast.complete()).await.expect("it is read to its end");
+    std::fs::write(&source, vec![7; 1_000_000]).expect("written");
+    let late = join(&root, "late", "a").await;
+    let mut events = late.events();
+    let error = receive_bytes(&late).await.map(|_| ()).expect_err("what it was told of is gone");
+    assert!(error.to_string().contains("changed while it was being sent"), "{error}");
+    assert!(matches!(within(broadcast.failed()).await, Error::Store(_)));
+    within(root.leave()).await;
+    within(late.leave()).await;
+    while let Some(event) = within(events.next()).await {
+        assert!(!matches!(event, GroupEvent::PeerDropped { .. }), "{event:?}");
+    }
+}
+
 /// Announces the broadcast back, and waits until the peer has said that it has so many pieces.
 async fn pieces_of(link: &mut Link, count: usize) -> (BroadcastId, BTreeSet<PieceIndex>) {
     let (broadcast, announcement) = link

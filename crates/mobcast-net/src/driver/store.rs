@@ -21,7 +21,7 @@ impl Store {
     /// Fills `buf` from byte `offset` of the object on. Blocks.
     pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         match self {
-            Store::Source(source) => source.read_at(offset, buf),
+            Store::Source(source) => source.serve_at(offset, buf),
             Store::Sink(sink) => sink.read_at(offset, buf),
             Store::Filler => {
                 synthetic_fill(FILLER_SEED, offset, buf);
@@ -36,6 +36,14 @@ impl Store {
             Store::Source(source) => source.at_hand(),
             Store::Sink(sink) => sink.at_hand(),
             Store::Filler => Some(AtHand::Generated { seed: FILLER_SEED }),
+        }
+    }
+
+    /// Whether nothing is known by which what is at hand is not what its hashes say. Does not wait.
+    pub fn seems_unchanged(&self) -> bool {
+        match self {
+            Store::Source(source) => source.seems_unchanged(),
+            Store::Sink(_) | Store::Filler => true,
         }
     }
 

@@ -77,6 +77,9 @@ impl Kept {
     fn pipe(self: &Arc<Kept>, part: &Part, range: ByteRange) -> Option<Piped> {
         let offset = part.piece_offset + u64::from(range.start);
         let file = part.store.at_hand()?.file().filter(|_| offset.is_multiple_of(PAGE_BYTES))?;
+        if !part.store.seems_unchanged() {
+            return None;
+        }
         let kept = lock(&self.pipes).pop();
         let pipe = kept.or_else(|| Pipe::new(SPAN_BYTES as usize).ok());
         let mut piped = Piped { pipe, kept: Arc::clone(self) };
@@ -222,7 +225,8 @@ impl SpanQueue {
 
     /// What needs no thread, because no disk has to be waited for.
     fn at_once(&mut self, part: &Part, range: ByteRange) -> Option<SpanData> {
-        let at_hand = part.store.at_hand()?;
+        // A thread finds out what is the matter.
+        let at_hand = part.store.at_hand().filter(|_| part.store.seems_unchanged())?;
         if self.plain {
             // Whether pages of other file systems are in memory cannot be asked.
             return if at_hand.is_file_in_memory() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use mobcast_proto::content::tree::{EntryKind, Segment, TREE_INDEX_BYTES_MAX, Tree, TreeEntry, TreeError};
 use mobcast_proto::content::{FileMeta, ObjectKind};
-use rustix::fs::{self, AtFlags, Mode, OFlags};
+use rustix::fs::{self, AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::scan::{Scan, scan};
@@ -84,7 +84,10 @@ impl DirectorySource {
             Errno::LOOP | Errno::NOTDIR => StoreError::Changed { path: shown(), what: "it was replaced" },
             _ => StoreError::io("read", shown(), error),
         })?;
-        read_exact(&handle, segment.file_offset, buf, shown)
+        read_exact(&handle, segment.file_offset, buf, shown)?;
+        // Peers may have been told a hash of what was there before. Their piece would be wrong, and this node to blame.
+        let stat = fs::fstat(&*handle).map_err(|error| StoreError::io("read", shown(), error))?;
+        check_stat(&stat, self.tree.entry(segment.entry), shown)
     }
 
     pub(super) fn check_unchanged(&self) -> Result<(), StoreError> {
@@ -92,22 +95,30 @@ impl DirectorySource {
     }
 
     fn check_entry(&self, index: u32, entry: &TreeEntry) -> Result<(), StoreError> {
-        let EntryKind::File { size, .. } = entry.kind else { return Ok(()) };
+        let EntryKind::File { .. } = entry.kind else { return Ok(()) };
         let path = self.tree.path(index);
-        let changed = |what| Err(StoreError::Changed { path: below(&self.base, &path), what });
+        let shown = || below(&self.base, &path);
         let stat = match fs::statat(&self.root, &path, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(Errno::NOENT | Errno::NOTDIR) => return changed("it was removed"),
-            result => result.map_err(|error| StoreError::io("read", below(&self.base, &path), error))?,
+            Err(Errno::NOENT | Errno::NOTDIR) => {
+                return Err(StoreError::Changed { path: shown(), what: "it was removed" });
+            }
+            result => result.map_err(|error| StoreError::io("read", shown(), error))?,
         };
-        let modified = (stat.st_mtime, stat.st_mtime_nsec as u32);
-        if stat.st_size as u64 != size {
-            changed("its size is another")
-        } else if modified != (entry.attributes.modified_s, entry.attributes.modified_ns) {
-            changed("it was written to")
-        } else {
-            Ok(())
-        }
+        check_stat(&stat, entry, shown)
     }
+}
+
+/// Whether a file is as it was when it was scanned.
+fn check_stat(stat: &Stat, entry: &TreeEntry, path: impl FnOnce() -> PathBuf) -> Result<(), StoreError> {
+    let modified = (stat.st_mtime, stat.st_mtime_nsec as u32);
+    let what = if stat.st_size as u64 != size_of(entry) {
+        "its size is another"
+    } else if modified != (entry.attributes.modified_s, entry.attributes.modified_ns) {
+        "it was written to"
+    } else {
+        return Ok(());
+    };
+    Err(StoreError::Changed { path: path(), what })
 }
 
 fn size_of(entry: &TreeEntry) -> u64 {

@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use mobcast_proto::content::{Descriptor, FileMeta, ObjectKind};
 use mobcast_proto::limits::OBJECT_BYTES_MAX;
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, statx};
 
 use super::{AtHand, StoreError, is_in_memory, synthetic_fill};
 
@@ -151,6 +151,25 @@ impl ObjectSource {
         }
     }
 
+    /// As [`ObjectSource::read_at`], for peers, who were told a hash of these bytes before: [`StoreError::Changed`] if they come from a
+    /// file that was changed since it was opened or scanned, as they may be others.
+    pub fn serve_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        self.read_at(offset, buf)?;
+        match &self.data {
+            Data::File(file) => file.check_unchanged(),
+            // It looks at each file that it reads.
+            Data::Directory(_) | Data::Bytes(_) | Data::Synthetic { .. } | Data::Stream(_) => Ok(()),
+        }
+    }
+
+    /// Whether nothing is known by which what is at hand has changed since; for those who must not wait.
+    pub fn seems_unchanged(&self) -> bool {
+        match &self.data {
+            Data::File(file) => file.seems_unchanged(),
+            Data::Directory(_) | Data::Bytes(_) | Data::Synthetic { .. } | Data::Stream(_) => true,
+        }
+    }
+
     /// The bytes at the object's offsets, for those who must not wait; none for a directory. Of a stream, only bytes that are
     /// [`available`] may be read.
     ///
@@ -279,6 +298,15 @@ impl FileSource {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         read_exact(&self.file, offset, buf, || self.path.clone())
+    }
+
+    /// As `check_unchanged`, by what the system knows without asking a server. Where it cannot say, as if nothing had changed.
+    fn seems_unchanged(&self) -> bool {
+        let Some((size, modified_s, modified_ns)) = self.stamp else { return true };
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let Ok(stat) = statx(&self.file, "", flags, StatxFlags::SIZE | StatxFlags::MTIME) else { return true };
+        let modified = (stat.stx_mtime.tv_sec, i64::from(stat.stx_mtime.tv_nsec));
+        (stat.stx_size, modified) == (size, (modified_s, modified_ns))
     }
 
     fn check_unchanged(&self) -> Result<(), StoreError> {
