@@ -297,7 +297,8 @@ impl Driver {
         Ok(Driver { handle: DriverHandle { inputs }, stop })
     }
 
-    /// Says goodbye to all peers and closes everything, within a second. Objects that are not complete are given up.
+    /// Says goodbye to all peers and closes everything, within a second. Objects that are not complete are given up, and it
+    /// is waited for until nothing of them is left, however long removing a large tree takes.
     pub async fn leave(&self) {
         let (done, left) = oneshot::channel();
         self.handle.command(Command::Leave { done }).await;

@@ -231,8 +231,8 @@ impl ObjectSink {
         self.sink.ends_at_once()
     }
 
-    /// Gives the object up: removes all partial state, and lets writes under way fail. Does not wait for the disk.
-    /// Does nothing to a finished sink. A `finish` under way on another thread ends with
+    /// Gives the object up: removes all partial state, and lets writes under way fail. Blocks for as long as that takes,
+    /// for a large tree seconds, unless it [ends at once](ObjectSink::ends_at_once). Does nothing to a finished sink. A `finish` under way on another thread ends with
     /// [`StoreError::Stopped`], unless it already has the result in its place.
     pub fn abandon(&self) {
         if !self.finished.load(Ordering::Acquire) && !self.abandoned.swap(true, Ordering::AcqRel) {
