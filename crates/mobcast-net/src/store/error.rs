@@ -120,12 +120,12 @@ pub enum StoreError {
     },
     /// The object should be generated data, and is not what its seed generates: its sender is faulty or hostile.
     #[error(
-        "the sender's data is not what it announced: from byte {offset} on it is not generated from seed {seed}; nothing of it was kept"
+        "the sender's data is not what it announced: the piece at byte {offset} is not generated from seed {seed}; nothing of it was kept"
     )]
     NotGenerated {
         /// The seed that was announced.
         seed: u64,
-        /// Near the first byte that is another.
+        /// Where the piece begins that is not.
         offset: u64,
     },
     /// Bytes of the object are missing at its end.

@@ -38,6 +38,34 @@ pub fn synthetic_fill(seed: u64, offset: u64, buf: &mut [u8]) {
     tail.copy_from_slice(&word(key, index).to_le_bytes()[..len]);
 }
 
+/// Words compared in a step: several at a time do not wait for each other.
+const COMPARED_WORDS: usize = 4;
+const COMPARED_BYTES: usize = 8 * COMPARED_WORDS;
+
+/// Whether these are the bytes of the data of `seed` from byte `offset` on.
+pub fn is_synthetic(seed: u64, offset: u64, data: &[u8]) -> bool {
+    let key = word(!seed, 1);
+    let to_word = (offset.next_multiple_of(8) - offset) as usize;
+    let (head, body) = data.split_at(to_word.min(data.len()));
+    let (mut index, mut differences) = (offset.div_ceil(8), [0; COMPARED_WORDS]);
+    let mut steps = body.chunks_exact(COMPARED_BYTES);
+    for step in &mut steps {
+        for (at, difference) in differences.iter_mut().enumerate() {
+            let found = u64::from_le_bytes(step[8 * at..8 * at + 8].try_into().expect("eight bytes"));
+            *difference |= found ^ word(key, index + at as u64);
+        }
+        index += COMPARED_WORDS as u64;
+    }
+    let tail = steps.remainder();
+    let ends = [(offset, head), (offset + (data.len() - tail.len()) as u64, tail)];
+    differences == [0; COMPARED_WORDS]
+        && ends.into_iter().all(|(at, end)| {
+            let mut expected = [0; COMPARED_BYTES];
+            synthetic_fill(seed, at, &mut expected[..end.len()]);
+            expected[..end.len()] == *end
+        })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,6 +79,21 @@ mod tests {
                 let mut part = vec![0; len];
                 synthetic_fill(7, start as u64, &mut part);
                 assert_eq!(part, whole[start..start + len]);
+            }
+        }
+    }
+
+    #[test]
+    fn any_byte_that_is_another_is_noticed() {
+        let mut whole = vec![0; 100];
+        synthetic_fill(7, 0, &mut whole);
+        for (start, end) in (0..20).flat_map(|start| (start..60).map(move |end| (start, end))) {
+            assert!(is_synthetic(7, start as u64, &whole[start..end]));
+            assert!(start == end || !is_synthetic(8, start as u64, &whole[start..end]), "another seed");
+            for at in start..end {
+                whole[at] ^= 1;
+                assert!(!is_synthetic(7, start as u64, &whole[start..end]), "{at} of {start}..{end}");
+                whole[at] ^= 1;
             }
         }
     }
