@@ -97,6 +97,34 @@ async fn a_source_that_was_written_to_afterwards_does_not_make_its_root_a_forger
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_is_written_to_while_links_wait_does_not_make_its_root_a_forger() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let source = dir.path().join("source");
+    std::fs::write(&source, pattern(3_000_000)).expect("written");
+    let limited = GroupOptions { max_rate_bytes_per_s: Some(1_000_000), ..options("root", "a") };
+    let root = within(Group::create(limited)).await.expect("a group");
+    let receiver = join(&root, "receiver", "a").await;
+    let mut events = receiver.events();
+    let mut broadcast = within(root.broadcast(Source::path(&source), options_for(1))).await.expect("started");
+    let mut received = receive(&receiver, Sink::bytes(4_000_000)).await.expect("accepted");
+    within(broadcast.complete()).await.expect("it is read to its end");
+    within(async {
+        while received.progress().pieces < 8 {
+            tokio::task::yield_now().await
+        }
+    })
+    .await;
+    std::fs::write(&source, vec![7; 3_000_000]).expect("written");
+    let error = within(received.complete()).await.map(|_| ()).expect_err("the rest is gone");
+    assert!(error.to_string().contains("changed while it was being sent"), "{error}");
+    within(root.leave()).await;
+    within(receiver.leave()).await;
+    while let Some(event) = within(events.next()).await {
+        assert!(!matches!(event, GroupEvent::PeerDropped { .. }), "{event:?}");
+    }
+}
+
 /// Announces the broadcast back, and waits until the peer has said that it has so many pieces.
 async fn pieces_of(link: &mut Link, count: usize) -> (BroadcastId, BTreeSet<PieceIndex>) {
     let (broadcast, announcement) = link

@@ -367,8 +367,8 @@ impl Inner {
     fn begin(&mut self, link: LinkId, broadcast: BroadcastId, piece: PieceIndex) -> Option<()> {
         let incoming = self.broadcasts.get(&broadcast)?;
         let (is_asked, size) = (incoming.asked.contains_key(&piece), u64::from(incoming.piece_size));
-        let unasked = self.unasked_bytes(link);
-        if !is_asked && unasked > 0 && unasked + size > UNASKED_BYTES_MAX {
+        let has_enough = |unasked| unasked > 0 && unasked + size > UNASKED_BYTES_MAX;
+        if !is_asked && has_enough(self.unasked_bytes(link)) {
             return None;
         }
         let buffer = self.allocate(broadcast, is_asked)?;

@@ -169,6 +169,12 @@ impl Engine {
                 self.tell(Notice::Event(event));
                 self.root_needed(broadcast);
             }
+            Event::CoordinatorChanged { .. } | Event::CoordinatorLost => {
+                debug!(?event, "event");
+                self.tell(Notice::Event(event));
+                // Who coordinates from here on knows nothing of what this node was told.
+                self.all_roots_needed();
+            }
             event => {
                 debug!(?event, "event");
                 self.tell(Notice::Event(event));

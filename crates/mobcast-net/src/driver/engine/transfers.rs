@@ -254,6 +254,12 @@ impl Engine {
         }
     }
 
+    /// Nobody says any more whether they can.
+    pub(super) fn all_roots_needed(&mut self) {
+        let ids: Vec<BroadcastId> = self.transfers.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.root_needed(id));
+    }
+
     /// A source cannot be read to its end, or a sink has failed: the root gives the broadcast up for all, a receiver for itself.
     pub(super) fn store_failed(&mut self, broadcast: BroadcastId, error: Arc<StoreError>) {
         let Some(transfer) = self.transfers.get(&broadcast) else { return };

@@ -73,18 +73,16 @@ impl Kept {
     }
 
     /// The pages of a span, where it is of a file. None if the system does not give them like this; if that is because
-    /// they cannot be read, reading them says why.
+    /// they cannot be read, or the file is another one by now, reading them says why. Until they are sent they are still the file's: who
+    /// writes to it meanwhile changes them.
     fn pipe(self: &Arc<Kept>, part: &Part, range: ByteRange) -> Option<Piped> {
         let offset = part.piece_offset + u64::from(range.start);
         let file = part.store.at_hand()?.file().filter(|_| offset.is_multiple_of(PAGE_BYTES))?;
-        if !part.store.seems_unchanged() {
-            return None;
-        }
         let kept = lock(&self.pipes).pop();
         let pipe = kept.or_else(|| Pipe::new(SPAN_BYTES as usize).ok());
         let mut piped = Piped { pipe, kept: Arc::clone(self) };
         piped.pipe.as_mut()?.fill(file, offset, range.len() as usize).ok()?;
-        Some(piped)
+        part.store.seems_unchanged().then_some(piped)
     }
 }
 
@@ -225,8 +223,7 @@ impl SpanQueue {
 
     /// What needs no thread, because no disk has to be waited for.
     fn at_once(&mut self, part: &Part, range: ByteRange) -> Option<SpanData> {
-        // A thread finds out what is the matter.
-        let at_hand = part.store.at_hand().filter(|_| part.store.seems_unchanged())?;
+        let at_hand = part.store.at_hand()?;
         if self.plain {
             // Whether pages of other file systems are in memory cannot be asked.
             return if at_hand.is_file_in_memory() {

@@ -188,8 +188,11 @@ impl Writer {
             SpanData::AtHand => {
                 let part = &sending.part;
                 let offset = part.piece_offset + u64::from(header.range.start);
-                let read =
-                    |into: &mut [IoSliceMut<'_>]| part.store.at_hand().is_some_and(|bytes| bytes.read(offset, into));
+                let read = |into: &mut [IoSliceMut<'_>]| {
+                    let is_read = part.store.at_hand().is_some_and(|bytes| bytes.read(offset, into));
+                    // What has been written to since is read by a thread, which finds out what is the matter.
+                    is_read && part.store.seems_unchanged()
+                };
                 return Ok(self.sender.send_read(header, read).await?);
             }
         }

@@ -125,7 +125,7 @@ impl Sink for WriterSink {
         if output.written != length {
             return Err(StoreError::Incomplete { stored: output.written, length });
         }
-        // Whoever reads the pipe waits for its end, and peers may be served for long after this.
+        // Whoever reads a pipe that this writer alone holds waits for its end, and peers may be served for long after this.
         output.writer = None;
         Ok(Finished::default())
     }
