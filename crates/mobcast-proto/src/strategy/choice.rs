@@ -145,11 +145,14 @@ pub fn choose(object: Extent, situation: Result<&Situation, Unknown>, overlays: 
         };
     }
     let mut compared = ways(object, whole, default, situation, overlays, costs);
+    // Where the network has no way to some cluster, nobody can say how long it takes.
+    compared.retain(|way| way.seconds.is_finite());
     compared.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
     // In one frame or in pieces: of each the better way.
     let mut names = BTreeSet::new();
     compared.retain(|way| names.insert(way.strategy));
-    let steady_for = match situation.network.as_ref().and_then(|network| network.links_vary) {
+    let known = situation.network.as_ref().filter(|_| known_network(situation).is_some());
+    let steady_for = match known.and_then(|network| network.links_vary) {
         None => STEADY_FOR,
         Some(true) => STEADY_FOR_WHERE_LINKS_VARY,
         Some(false) => f64::INFINITY,

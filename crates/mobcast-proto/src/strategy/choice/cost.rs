@@ -159,7 +159,8 @@ impl Costs {
     /// Payload per second that a resource carries in pieces of this size.
     fn rate(&self, resource: Resource, piece: f64, places: &Places<'_>) -> f64 {
         let wire = places.capacity(resource) * piece / (piece + PIECE_OVERHEAD_BYTES);
-        if matches!(resource, Resource::Out(_)) { wire.min(self.own_rate(piece)) } else { wire }
+        let is_card = matches!(resource, Resource::Out(_) | Resource::WanOut(_));
+        if is_card { wire.min(self.own_rate(piece)) } else { wire }
     }
 
     /// Payload per second that a node itself takes in, verifies and passes on in pieces of this size.

@@ -157,6 +157,40 @@ fn a_gauge_that_does_not_know_a_cluster_is_no_help() {
 }
 
 #[test]
+fn a_gauge_that_is_no_help_says_nothing_of_how_long_links_stay_as_they_are() {
+    let mut network = Topology::clone(&m2_fast(4));
+    network.links_vary = Some(false);
+    let wan_rtt = Some(Duration::from_millis(20));
+    let situation = Situation { order: order(&[4; 4]), network: Some(Arc::new(network)), local_rtt: None, wan_rtt };
+    let long = |situation: &Situation| chosen(300_000_000, situation).strategy;
+    assert_eq!(long(&situation), "optimal-trees");
+    assert_eq!(
+        long(&Situation { order: order(&[4; 5]), ..situation }),
+        "mob",
+        "trees would take long by what is assumed"
+    );
+}
+
+#[test]
+fn a_way_that_the_network_has_not_is_not_compared() {
+    let mut network = Topology::new();
+    for name in ["A", "B", "C"] {
+        network.add_cluster(Cluster::new(name, 2).with_nic(100_000_000)).expect("names are unique");
+    }
+    for (a, b) in [(0, 1), (1, 2)] {
+        let link = mobcast_topology::WanLink::new(10_000_000, 10_000_000);
+        network.link_both(ClusterIndex(a), ClusterIndex(b), link).expect("both are there");
+    }
+    let network = Some(Arc::new(network));
+    let situation = Situation { order: order(&[2; 3]), network, local_rtt: None, wan_rtt: None };
+    for bytes in [4_000, 64_000, 1_000_000] {
+        let choice = chosen(bytes, &situation);
+        assert!(choice.predicted.iter().all(|(_, seconds)| seconds.is_finite()), "{choice:?}");
+        assert!(!choice.reason.contains("inf"), "{}", choice.reason);
+    }
+}
+
+#[test]
 fn pieces_cost_their_part() {
     let situation = one_cluster(16, 125_000_000);
     let overlays = overlays(true);
