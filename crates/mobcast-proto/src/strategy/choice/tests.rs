@@ -158,17 +158,13 @@ fn a_gauge_that_does_not_know_a_cluster_is_no_help() {
 
 #[test]
 fn a_gauge_that_is_no_help_says_nothing_of_how_long_links_stay_as_they_are() {
-    let mut network = Topology::clone(&m2_fast(4));
+    let mut network = m2_fast(4);
     network.links_vary = Some(false);
-    let wan_rtt = Some(Duration::from_millis(20));
-    let situation = Situation { order: order(&[4; 4]), network: Some(Arc::new(network)), local_rtt: None, wan_rtt };
-    let long = |situation: &Situation| chosen(300_000_000, situation).strategy;
-    assert_eq!(long(&situation), "optimal-trees");
-    assert_eq!(
-        long(&Situation { order: order(&[4; 5]), ..situation }),
-        "mob",
-        "trees would take long by what is assumed"
-    );
+    // It says nothing of the inside of a cluster.
+    let situation = Situation { network: Some(Arc::new(network)), ..one_cluster(16, 1) };
+    assert!(known_network(&situation).is_none());
+    assert_eq!(chosen(100_000_000, &situation).strategy, "two-trees");
+    assert_eq!(chosen(10_000_000_000, &situation).strategy, "mob", "links may change within a minute");
 }
 
 #[test]
