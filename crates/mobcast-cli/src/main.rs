@@ -5,6 +5,7 @@
 //! | `cli.rs`, `args.rs` | the command line; flags of several subcommands |
 //! | `send/`, `recv.rs`, `demo/`, `strategies.rs`, `completions.rs`, `version.rs` | a subcommand each |
 //! | `ticket.rs` | how a ticket gets from one to the other |
+//! | `offers.rs` | how long a receiver waits for something to be offered |
 //! | `progress/` | words and bars on standard error |
 //! | `output.rs` | standard output |
 //! | `quantity.rs` | sizes, rates, times |
@@ -21,6 +22,7 @@ mod demo;
 mod failure;
 mod interrupt;
 mod node;
+mod offers;
 mod output;
 mod progress;
 mod quantity;

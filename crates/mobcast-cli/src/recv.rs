@@ -6,14 +6,13 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap::builder::BoolishValueParser;
-use mobcast::{
-    Broadcast, Completed, Error, EventStream, Group, GroupEvent, NodeId, Offer, Progress, Sink, SinkOptions,
-};
+use mobcast::{Broadcast, Completed, Error, EventStream, Group, Offer, Progress, Sink, SinkOptions};
 
 use crate::args::{NodeArgs, OutputArgs};
 use crate::failure::{Failure, Outcome, Status};
 use crate::interrupt::Interrupt;
 use crate::node::{conclude, describe, leave_nothing};
+use crate::offers::{FOUNDER, Patience, next_event, next_offer};
 use crate::output;
 use crate::progress::{DRAW_INTERVAL, Screen, Snapshot};
 use crate::quantity::{parse_time, show_size};
@@ -21,13 +20,6 @@ use crate::ticket::TicketSource;
 
 /// Telling the others that this node gives up takes no longer than this.
 const ABORT_MAX: Duration = Duration::from_millis(100);
-
-/// Who made the ticket.
-const FOUNDER: NodeId = NodeId(0);
-
-/// A receiver that has lost sight of the sender before anything was offered gives up after this: others that know of an
-/// object have told it by then.
-const OFFER_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Receive what a ticket gives access to
 ///
@@ -122,22 +114,11 @@ async fn join(source: &TicketSource, args: &RecvArgs, screen: &mut Screen) -> Ou
     }
 }
 
-/// What of the group's events concerns a receiver: who coordinates it.
-fn concerns_receiver(event: &GroupEvent) -> bool {
-    matches!(event, GroupEvent::CoordinatorLost | GroupEvent::CoordinatorChanged { .. })
-}
-
-/// The next event that a receiver is told of. Never ends.
+/// The next event that a receiver is told of, in words. Never ends.
 async fn next_word(events: &mut EventStream) -> String {
     loop {
-        match events.next().await {
-            Some(event) if concerns_receiver(&event) => {
-                if let Some(words) = describe(&event) {
-                    return words;
-                }
-            }
-            Some(_) => {}
-            None => std::future::pending().await,
+        if let Some(words) = describe(&next_event(events).await) {
+            return words;
         }
     }
 }
@@ -181,25 +162,16 @@ async fn accept(
     events: &mut EventStream,
     screen: &mut Screen,
 ) -> Result<Broadcast, Error> {
-    let mut give_up_at: Option<Instant> = None;
+    let mut patience = Patience::default();
     let offer = loop {
-        let patience = give_up_at.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
-        tokio::select! {
-            offer = group.next_offer() => match offer? {
-                offer if offer.root == FOUNDER => break offer,
-                // Any member may offer something; the ticket is the founder's.
-                other => {
-                    screen.say(&format!("not taken: {} offers something, and the ticket is not its own", other.root));
-                    other.decline("its receiver takes only what the founder of the group sends");
-                }
-            },
-            words = next_word(events) => {
-                screen.say(&words);
-                give_up_at.get_or_insert(Instant::now() + OFFER_PATIENCE);
+        match next_offer(group, events, &mut patience, screen).await? {
+            Some(offer) if offer.root == FOUNDER => break offer,
+            // Any member may offer something; the ticket is the founder's.
+            Some(other) => {
+                screen.say(&format!("not taken: {} offers something, and the ticket is not its own", other.root));
+                other.decline("its receiver takes only what the founder of the group sends");
             }
-            () = tokio::time::sleep(patience) => {
-                return Err(Error::Incomplete("the sender went away before it had offered anything".into()));
-            }
+            None => return Err(Error::Incomplete("the sender went away before it had offered anything".into())),
         }
     };
     screen.say(&announcement(&offer));
