@@ -3,13 +3,14 @@
 //! The first process founds the group and is the root of all of them; the others take each into memory. The end is a
 //! broadcast of one zero byte: what is timed begins with another byte.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap::builder::{BoolishValueParser, PossibleValuesParser};
-use mobcast::{AUTO, BroadcastOptions, Group, NodeState, STRATEGIES, Sink, SinkOptions, Source};
+use mobcast::{AUTO, Broadcast, BroadcastOptions, Group, NodeId, NodeInfo, NodeState, STRATEGIES, Sink, SinkOptions, Source};
 use serde::Serialize;
 use tokio::time::timeout;
 
@@ -18,6 +19,7 @@ use crate::calibrate;
 use crate::failure::{Failure, Outcome, Status};
 use crate::interrupt::Interrupt;
 use crate::node::leave;
+use crate::offers::{Patience, next_offer};
 use crate::output;
 use crate::progress::Screen;
 use crate::quantity::{QuantityError, parse_size, parse_time, show_size};
@@ -29,6 +31,9 @@ const SIZE_MAX: u64 = 1 << 30;
 const END: u8 = 0;
 /// A group takes this long to be linked after the last one has joined, beside the patience of the user.
 const LINKING_MAX: Duration = Duration::from_secs(2);
+/// How often the first process looks whether all others are still there while a broadcast runs. Events would tell it sooner,
+/// and wake it for each result of each node, within what is timed.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Time broadcasts in a running group, one after another
 ///
@@ -162,7 +167,38 @@ async fn send(args: &BenchArgs, receivers: u32, screen: &mut Screen) -> Outcome 
         output::tell(&format!("ticket: {ticket}\n"));
     }
     screen.say(&format!("it starts when {receivers} others have joined"));
-    let gathered = timeout(args.wait.saturating_add(LINKING_MAX), group.gather(receivers as usize)).await;
+    let timed = time_all(&group, args, receivers, screen).await;
+    leave(group).await;
+    let report = timed?;
+    if args.output.json { output::print_json(&report) } else { Ok(()) }
+}
+
+/// Waits for the others and times all sizes; the others are told at the end.
+async fn time_all(group: &Group, args: &BenchArgs, receivers: u32, screen: &mut Screen) -> Outcome<RootReport> {
+    let others = gather(group, args, receivers).await?;
+    let mut report = RootReport { receivers, sizes: Vec::new() };
+    for &bytes in &args.sizes {
+        let timed = time_size(group, &others, args, bytes).await?;
+        screen.say(&line(&timed));
+        report.sizes.push(timed);
+    }
+    broadcast(group, &others, args, vec![END]).await?;
+    Ok(report)
+}
+
+/// Waits until all others have joined, and says who they are.
+async fn gather(group: &Group, args: &BenchArgs, receivers: u32) -> Outcome<Vec<NodeInfo>> {
+    let all = async {
+        loop {
+            group.gather(receivers as usize).await?;
+            let others = group.members();
+            // One may have been lost at this very moment.
+            if others.len() >= receivers as usize {
+                return Ok::<_, Failure>(others);
+            }
+        }
+    };
+    let gathered = timeout(args.wait.saturating_add(LINKING_MAX), all).await;
     gathered.map_err(|_| {
         let (joined, wait) = (group.members().len(), args.wait.as_secs_f64());
         Failure::new(
@@ -171,23 +207,14 @@ async fn send(args: &BenchArgs, receivers: u32, screen: &mut Screen) -> Outcome 
                 "{joined} of {receivers} joined within {wait} s; give it longer (--wait), or start the others"
             ),
         )
-    })??;
-    let mut report = RootReport { receivers, sizes: Vec::new() };
-    for &bytes in &args.sizes {
-        let timed = time_size(&group, args, bytes).await?;
-        screen.say(&line(&timed));
-        report.sizes.push(timed);
-    }
-    broadcast(&group, args, vec![END]).await?;
-    leave(group).await;
-    if args.output.json { output::print_json(&report) } else { Ok(()) }
+    })?
 }
 
-async fn time_size(group: &Group, args: &BenchArgs, bytes: u64) -> Outcome<SizeReport> {
+async fn time_size(group: &Group, others: &[NodeInfo], args: &BenchArgs, bytes: u64) -> Outcome<SizeReport> {
     let (mut started_at, mut seconds) = (Vec::new(), Vec::new());
     let mut report = SizeReport { bytes, strategy: String::new(), reason: None, started_at: vec![], seconds: vec![] };
     for round in 0..=args.rounds {
-        let timed = broadcast(group, args, object(bytes, round)).await?;
+        let timed = broadcast(group, others, args, object(bytes, round)).await?;
         started_at.push(timed.started_at);
         seconds.push(timed.seconds);
         (report.strategy, report.reason) = (timed.strategy, timed.reason);
@@ -208,24 +235,38 @@ struct Timed {
     seconds: f64,
 }
 
-async fn broadcast(group: &Group, args: &BenchArgs, data: Vec<u8>) -> Outcome<Timed> {
+async fn broadcast(group: &Group, others: &[NodeInfo], args: &BenchArgs, data: Vec<u8>) -> Outcome<Timed> {
     let options =
         BroadcastOptions { strategy: args.strategy.clone(), receivers: args.receivers, ..BroadcastOptions::default() };
     let start = Instant::now();
     let mut broadcast = group.broadcast(Source::bytes(data), options).await?;
-    broadcast.released().await?;
-    let seconds = start.elapsed().as_secs_f64();
-    // Not a report, which says much more: to make one takes as long as the object does at a node.
-    for node in broadcast.progress().nodes {
-        let failure = match node.state {
-            NodeState::Complete | NodeState::Receiving => continue,
-            NodeState::Failed(reason) => reason,
-            NodeState::Lost => "the node was lost".into(),
-        };
-        return Err(Failure::new(Status::Incomplete, format_args!("{}: {failure}", node.name)));
+    loop {
+        match timeout(LOOK_INTERVAL, broadcast.released()).await {
+            Ok(released) => break released?,
+            Err(_) => check_all(&broadcast, others)?,
+        }
     }
+    let seconds = start.elapsed().as_secs_f64();
+    check_all(&broadcast, others)?;
     let reason = broadcast.choice().map(|choice| choice.reason.clone());
     Ok(Timed { strategy: broadcast.strategy().to_owned(), reason, started_at: broadcast.started_at(), seconds })
+}
+
+/// Fails if one of the others has not received a broadcast and never will. It makes no report, which says much more, and takes as
+/// long as an object does at a node.
+fn check_all(broadcast: &Broadcast, others: &[NodeInfo]) -> Outcome {
+    let nodes = broadcast.progress().nodes;
+    let states: BTreeMap<NodeId, NodeState> = nodes.into_iter().map(|node| (node.node, node.state)).collect();
+    for other in others {
+        let failure = match states.get(&other.id) {
+            Some(NodeState::Complete | NodeState::Receiving) => continue,
+            Some(NodeState::Failed(reason)) => reason.as_str(),
+            // Who was lost before it began is not listed.
+            Some(NodeState::Lost) | None => "the node was lost",
+        };
+        return Err(Failure::new(Status::Incomplete, format_args!("{}: {failure}; start all anew", other.name)));
+    }
+    Ok(())
 }
 
 /// A line for the person.
@@ -251,8 +292,11 @@ async fn receive(source: TicketSource, args: &BenchArgs, screen: &mut Screen) ->
     let name = group.node().name;
     screen.say(&format!("joined as {name}"));
     let mut report = ReceiverReport { name, complete_at: Vec::new() };
+    let (mut events, mut patience) = (group.events(), Patience::default());
     loop {
-        let offer = group.next_offer().await?;
+        let offer = next_offer(&group, &mut events, &mut patience, screen).await?.ok_or_else(|| {
+            Failure::new(Status::Incomplete, "the first process went away before all was timed; start all anew")
+        })?;
         let mut broadcast = offer.receive(Sink::bytes(SIZE_MAX), SinkOptions::default()).await?;
         let completed = broadcast.complete().await?;
         if completed.data.is_some_and(|data| data[..] == [END]) {

@@ -4,6 +4,8 @@ mod common;
 
 use std::fs;
 
+use rustix::process::Signal;
+
 use common::{Ended, Experiment, Process, mobcast};
 
 #[test]
@@ -38,6 +40,45 @@ fn each_round_of_each_size_is_timed_at_both_ends() {
         let complete = numbers(&report["complete_at"]);
         assert_eq!(complete.len(), started.len());
         assert!(complete.iter().zip(&started).all(|(complete, started)| complete > started), "{report} {started:?}");
+    }
+}
+
+/// A first process that has many broadcasts before it, and others that take part, when the first ones are over.
+fn long_bench(experiment: &Experiment) -> (Process, [Process; 2]) {
+    let mut first = mobcast();
+    let sizes = vec!["1"; 20_000].join(",");
+    first.args(["bench", "--receivers", "2", "--rounds", "1", "--listen", "127.0.0.1:0", "--cluster", "here"]);
+    first.args(["--sizes", &sizes, "--ticket-file"]).arg(experiment.path("ticket"));
+    let first = Process::start("first", &mut first);
+    let others = ["a", "b"].map(|name| {
+        let words = ["bench", &experiment.ticket(), "--name", name, "--cluster", "here"];
+        Process::start(name, mobcast().args(words))
+    });
+    first.expect_line("1 B by");
+    (first, others)
+}
+
+#[test]
+fn a_lost_node_is_named_and_ends_it_at_all_others() {
+    let experiment = Experiment::new();
+    let (first, [other, lost]) = long_bench(&experiment);
+    lost.signal(Signal::KILL);
+    lost.ends_with(128 + 9);
+    let ended = first.ends_with(4);
+    assert!(ended.complaint().contains("b: the node was lost"), "{}", ended.complaint());
+    let ended = other.ends_with(4);
+    assert!(ended.complaint().contains("went away") || ended.complaint().contains("gone"), "{}", ended.stderr);
+}
+
+#[test]
+fn without_the_first_process_the_others_end() {
+    let experiment = Experiment::new();
+    let (first, others) = long_bench(&experiment);
+    first.signal(Signal::KILL);
+    first.ends_with(128 + 9);
+    for other in others {
+        let ended = other.ends_with(4);
+        assert!(ended.complaint().contains("went away") || ended.complaint().contains("gone"), "{}", ended.stderr);
     }
 }
 
