@@ -10,6 +10,7 @@ pub struct Interrupt {
     terminate: Signal,
     /// None if it was ignored at the start, as `nohup` has it.
     hang_up: Option<Signal>,
+    is_heard: bool,
 }
 
 impl Interrupt {
@@ -23,7 +24,13 @@ impl Interrupt {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,
             hang_up,
+            is_heard: false,
         })
+    }
+
+    /// Whether one of them has come so far, as [`Interrupt::wait`] told.
+    pub fn is_heard(&self) -> bool {
+        self.is_heard
     }
 
     /// Waits for one of them. May be dropped and called again without losing one.
@@ -33,6 +40,7 @@ impl Interrupt {
             _ = self.terminate.recv() => (),
             Some(()) = async { self.hang_up.as_mut()?.recv().await } => (),
         }
+        self.is_heard = true;
     }
 }
 

@@ -18,8 +18,13 @@ const GOODBYE_MAX: Duration = Duration::from_millis(800);
 const REMOVAL_SAID_AFTER: Duration = Duration::from_secs(1);
 /// Links whose rates are shown in a line; in the report they all are.
 const LINKS_SHOWN: usize = 12;
-/// Collecting the results takes no longer than this.
-const REPORT_MAX: Duration = Duration::from_millis(100);
+/// The report is a matter of counters and of a lock; this is for a machine that is very busy, or stands still for a while.
+const REPORT_MAX: Duration = Duration::from_secs(30);
+/// Who has interrupted the command waits for its report no longer than this.
+const REPORT_MAX_INTERRUPTED: Duration = Duration::from_millis(100);
+
+/// What became of the broadcast is not known.
+const NO_REPORT: &str = "the report was not made in time: this machine is overloaded, or mobcast hangs";
 
 impl NodeArgs {
     /// The flags in the library's words.
@@ -125,13 +130,40 @@ fn measured(measurement: &Measurement) -> String {
 }
 
 /// The last words: a line for the person, the report for programs. Both are about a broadcast that may have failed.
-pub async fn conclude(broadcast: &Broadcast, output: OutputArgs, screen: &mut Screen) -> Outcome {
-    // The report is a matter of counters and of a lock; an interrupted command does not wait for it.
-    let report = tokio::time::timeout(REPORT_MAX, broadcast.report()).await.unwrap_or_default();
+pub async fn conclude(
+    broadcast: &Broadcast,
+    output: OutputArgs,
+    screen: &mut Screen,
+    interrupt: &mut Interrupt,
+) -> Outcome {
+    let is_interrupted = interrupt.is_heard();
+    let report = match in_time(broadcast.report(), is_interrupted, interrupt.wait()).await {
+        Some(report) => report,
+        // It would only have been a line for the person, who does not want to wait.
+        None if interrupt.is_heard() && !output.json => return Ok(()),
+        None => return Err(Failure::new(Status::Failed, NO_REPORT)),
+    };
     if report.nodes.iter().any(|node| node.verified) {
         screen.say(&summary(&report));
     }
     if output.json { print_json(&report) } else { Ok(()) }
+}
+
+/// A report, unless it takes longer than it may.
+async fn in_time<T>(
+    report: impl Future<Output = T>,
+    is_interrupted: bool,
+    interrupted: impl Future<Output = ()>,
+) -> Option<T> {
+    let mut report = pin!(report);
+    if !is_interrupted {
+        tokio::select! {
+            report = &mut report => return Some(report),
+            () = tokio::time::sleep(REPORT_MAX) => return None,
+            () = interrupted => {}
+        }
+    }
+    tokio::time::timeout(REPORT_MAX_INTERRUPTED, report).await.ok()
 }
 
 fn summary(report: &mobcast::Report) -> String {
@@ -171,6 +203,23 @@ mod tests {
     fn a_port_alone_means_all_addresses() {
         let address = socket_address(Listen::Port(7777));
         assert!(address.ip().is_unspecified() && address.port() == 7777);
+    }
+
+    /// A report that takes so long.
+    async fn report_after(time: Duration) -> &'static str {
+        tokio::time::sleep(time).await;
+        "report"
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_report_has_time_unless_the_command_was_interrupted() {
+        let busy = 2 * REPORT_MAX_INTERRUPTED;
+        let never = std::future::pending;
+        assert_eq!(in_time(report_after(busy), false, never()).await, Some("report"));
+        assert_eq!(in_time(report_after(busy), true, never()).await, None);
+        assert_eq!(in_time(report_after(busy), false, std::future::ready(())).await, None, "interrupted meanwhile");
+        assert_eq!(in_time(std::future::ready("report"), true, never()).await, Some("report"));
+        assert_eq!(in_time(report_after(2 * REPORT_MAX), false, never()).await, None);
     }
 
     #[test]

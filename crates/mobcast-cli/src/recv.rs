@@ -151,8 +151,9 @@ async fn receive(
         }
         Err(failure) => Err(failure),
     };
-    conclude(&broadcast, args.output, screen).await?;
-    outcome
+    let concluded = conclude(&broadcast, args.output, screen, interrupt).await;
+    // Why it failed says more than why there is no report of it.
+    outcome.and(concluded)
 }
 
 async fn accept(

@@ -310,8 +310,9 @@ impl<'a> Sending<'a> {
         if outcome.is_ok() {
             let _ = timeout(RELEASE_MAX, self.broadcast.released()).await;
         }
-        conclude(&self.broadcast, self.args.output, self.screen).await?;
-        outcome
+        let concluded = conclude(&self.broadcast, self.args.output, self.screen, interrupt).await;
+        // Why it failed says more than why there is no report of it.
+        outcome.and(concluded)
     }
 
     /// Serves until it is over, one way or another.
