@@ -98,3 +98,14 @@ fn a_lost_process_is_named_and_ends_it() {
     assert!(ended.complaint().contains("node-04 failed: it was ended by signal 9"), "{}", ended.stderr);
     assert!(names(&experiment.path("tmp")).is_empty());
 }
+
+#[test]
+fn the_reason_of_the_sender_stands_above_the_demonstration_s_end() {
+    let experiment = Experiment::new();
+    let ended = Process::start("demo", &mut demo(&experiment, &["/dev/null", "--nodes", "2"])).wait();
+    assert_ne!(ended.code, 0);
+    let lines: Vec<&str> = ended.stderr.lines().filter(|line| line.starts_with("mobcast: ")).collect();
+    let [reason, end] = lines[..] else { panic!("the sender's line and the demonstration's: {}", ended.stderr) };
+    assert!(reason.contains("cannot send /dev/null"), "{reason}");
+    assert_eq!(end, "mobcast: node-01 failed: its reason stands above");
+}

@@ -36,6 +36,7 @@ pub struct Children {
 struct Running {
     name: String,
     child: Child,
+    /// Where it writes what it has to say; none if that is where the demonstration does.
     log: Option<PathBuf>,
 }
 
@@ -107,6 +108,8 @@ impl Running {
         let words = match (ended.and_then(|status| status.signal()), log.lines().last()) {
             (Some(signal), _) => format!("it was ended by signal {signal}"),
             (None, Some(line)) => line.strip_prefix("mobcast: ").unwrap_or(line).to_owned(),
+            // What it said is on the terminal already.
+            (None, None) if self.log.is_none() => "its reason stands above".to_owned(),
             (None, None) => "it told no reason".to_owned(),
         };
         Failure::new(status, format_args!("{} failed: {words}", self.name))
