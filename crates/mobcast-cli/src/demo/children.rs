@@ -4,11 +4,13 @@
 //! what they would clean up lies in the demonstration's directory.
 
 use std::fs::File;
+use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use rustix::termios::{LocalModes, tcgetattr};
 
 use super::{Node, local};
 use crate::failure::{Failure, Outcome, Status};
@@ -63,14 +65,16 @@ impl Children {
             let is_sender = number == 0;
             let mut command = command(node, if is_sender { "send" } else { "recv" })?;
             let mut log = None;
+            let path = dir.join(format!("{}.log", node.name));
+            if !is_sender || terminal_stops_writers() {
+                command.stderr(create(&path)?);
+                log = Some(path);
+            }
             if is_sender {
                 command.arg("--json").args(["--receivers", &receivers]).arg("--ticket-file").arg(&ticket);
                 command.stdout(create(&report_path(dir))?).arg("--").arg(source);
             } else {
-                let path = dir.join(format!("{}.log", node.name));
-                command.stdout(Stdio::null()).stderr(create(&path)?);
-                command.arg("--").arg(at_file(&ticket)).arg(copy_path(dir, node));
-                log = Some(path);
+                command.stdout(Stdio::null()).arg("--").arg(at_file(&ticket)).arg(copy_path(dir, node));
             }
             let child = command
                 .spawn()
@@ -126,6 +130,12 @@ impl Drop for Children {
             let _ = running.child.wait();
         }
     }
+}
+
+/// Whether writing to the terminal stops who is not in its foreground, as the processes of a demonstration are not
+/// (`stty tostop`).
+fn terminal_stops_writers() -> bool {
+    tcgetattr(io::stderr()).is_ok_and(|terminal| terminal.local_modes.contains(LocalModes::TOSTOP))
 }
 
 /// This program as a node that sends or receives, without what the environment would set otherwise.
