@@ -115,7 +115,8 @@ fn tree_size(path: &Path) -> io::Result<u64> {
     if !metadata.is_dir() {
         return Ok(metadata.len());
     }
-    fs::read_dir(path)?.map(|entry| tree_size(&entry?.path())).sum()
+    // Sparse files may have more bytes than a number holds.
+    fs::read_dir(path)?.try_fold(0, |sum: u64, entry| Ok(sum.saturating_add(tree_size(&entry?.path())?)))
 }
 
 /// Makes all directories of a tree writable, so that it can be removed.

@@ -101,8 +101,8 @@ fn plan(nodes: u16, clusters: u16) -> Outcome<Vec<Node>> {
 
 async fn demonstrate(args: &DemoArgs, nodes: &[Node], dir: &Path) -> Outcome {
     let (source, size) = prepare(args, dir).await?;
-    check_space(dir, size * (nodes.len() as u64 - 1))?;
     let receivers = nodes.len() - 1;
+    check_space(dir, size.saturating_mul(receivers as u64))?;
     tell(&format!("{receivers} receivers and a sender, {} in {}\n", show_size(size), dir.display()));
     let mut children = Children::start(&source, nodes, dir)?;
     while !children.poll()? {
