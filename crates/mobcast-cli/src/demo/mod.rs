@@ -81,7 +81,15 @@ pub async fn run(args: DemoArgs) -> Outcome {
         outcome = demonstrate(&args, &nodes, dir.path()) => outcome,
         () = interrupt.wait() => Err(Failure::interrupted()),
     };
-    remove(dir).and(outcome)
+    conclude(outcome, remove(dir))
+}
+
+/// Why it failed counts more than what it has left behind, of which the person is told all the same.
+fn conclude(outcome: Outcome, removed: Outcome) -> Outcome {
+    if let (Err(_), Err(left)) = (&outcome, &removed) {
+        tell(&format!("warning: {left}\n"));
+    }
+    outcome.and(removed)
 }
 
 /// Who stands where: the sender is the first node of the first cluster, and clusters differ by one node at most.
@@ -201,6 +209,15 @@ mod tests {
         );
         assert!(plan(3, 3).is_ok());
         assert_eq!(plan(3, 4).map_err(|failure| failure.status), Err(Status::Usage));
+    }
+
+    #[test]
+    fn what_is_left_behind_does_not_hide_why_it_failed() {
+        let (failed, left) = (Failure::new(Status::Incomplete, "a node was lost"), local("cannot remove it"));
+        assert_eq!(conclude(Err(failed.clone()), Err(left.clone())), Err(failed.clone()));
+        assert_eq!(conclude(Err(failed.clone()), Ok(())), Err(failed));
+        assert_eq!(conclude(Ok(()), Err(left.clone())), Err(left));
+        assert_eq!(conclude(Ok(()), Ok(())), Ok(()));
     }
 
     #[test]
