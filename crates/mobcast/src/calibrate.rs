@@ -57,7 +57,8 @@ struct Row {
     receivers: u32,
     /// Each receiver's word that it has an object.
     complete: mpsc::UnboundedReceiver<()>,
-    tasks: JoinSet<()>,
+    /// The receivers; one that ends says why.
+    tasks: JoinSet<Error>,
 }
 
 impl Row {
@@ -103,12 +104,19 @@ impl Row {
         };
         let start = Instant::now();
         let mut broadcast = self.root.broadcast(source, options).await?;
-        for _ in 0..self.receivers {
-            self.complete.recv().await.ok_or(Error::Left)?;
+        let (complete, receivers) = (&mut self.complete, self.receivers);
+        let all = async {
+            for _ in 0..receivers {
+                complete.recv().await.ok_or(Error::Left)?;
+            }
+            let time = start.elapsed();
+            broadcast.released().await.map(|()| time)
+        };
+        tokio::select! {
+            time = all => time,
+            // No receiver ends while objects come: the others would be waited for in vain.
+            Some(ended) = self.tasks.join_next() => Err(ended.unwrap_or(Error::Left)),
         }
-        let time = start.elapsed();
-        broadcast.released().await?;
-        Ok(time)
     }
 
     async fn leave(mut self) {
@@ -127,14 +135,22 @@ fn options(name: &str) -> GroupOptions {
     }
 }
 
-/// Takes all objects until the group is over.
-async fn receive_all(group: Group, complete: mpsc::UnboundedSender<()>) {
-    while let Ok(offer) = group.next_offer().await {
-        let Ok(mut broadcast) = offer.receive(Sink::bytes(LARGE_BYTES), SinkOptions::default()).await else { return };
-        if broadcast.complete().await.is_err() || complete.send(()).is_err() {
-            return;
+/// Takes all objects until the group is over, or something fails, and says what.
+async fn receive_all(group: Group, complete: mpsc::UnboundedSender<()>) -> Error {
+    loop {
+        if let Err(error) = receive(&group).await {
+            return error;
+        }
+        if complete.send(()).is_err() {
+            return Error::Left;
         }
     }
+}
+
+async fn receive(group: &Group) -> Result<(), Error> {
+    let offer = group.next_offer().await?;
+    let mut broadcast = offer.receive(Sink::bytes(LARGE_BYTES), SinkOptions::default()).await?;
+    broadcast.complete().await.map(drop)
 }
 
 fn processor_time() -> Duration {
@@ -145,4 +161,19 @@ fn processor_time() -> Duration {
 fn middle(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times[times.len() / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_receiver_that_ends_early_ends_the_measurement() {
+        let mut row = Row::start(1).await.expect("it starts");
+        // One more, whose word never comes.
+        row.receivers += 1;
+        row.tasks.spawn(std::future::ready(Error::Busy));
+        let ended = row.time_of_a_piece().await;
+        assert!(matches!(ended, Err(Error::Busy)), "{ended:?}");
+    }
 }
