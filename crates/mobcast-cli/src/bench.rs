@@ -8,9 +8,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use clap::Args;
 use clap::builder::{BoolishValueParser, PossibleValuesParser};
-use mobcast::{AUTO, Broadcast, BroadcastOptions, Group, NodeId, NodeInfo, NodeState, STRATEGIES, Sink, SinkOptions, Source};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args};
+use mobcast::{
+    AUTO, Broadcast, BroadcastOptions, Group, NodeId, NodeInfo, NodeState, STRATEGIES, Sink, SinkOptions, Source,
+};
 use serde::Serialize;
 use tokio::time::timeout;
 
@@ -44,7 +47,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 pub struct BenchArgs {
     /// The line that the first process printed; @FILE to read it from a file, which is waited for; @- for standard
     /// input. Without it, this is the first process
-    #[arg(value_name = "TICKET|@FILE|@-", conflicts_with = "receivers")]
+    #[arg(value_name = "TICKET|@FILE|@-")]
     ticket: Option<OsString>,
 
     /// How many others there are
@@ -126,6 +129,14 @@ struct ReceiverReport {
 fn size(text: &str) -> Result<u64, String> {
     let bytes = parse_size(text).map_err(|error: QuantityError| error.to_string())?;
     if (1..=SIZE_MAX).contains(&bytes) { Ok(bytes) } else { Err("an object has 1 byte to 1GiB here".into()) }
+}
+
+/// What is wrong with a command line of `bench` beyond its single arguments: it is either the first process or another one. A ticket
+/// wins over what the environment says, which may be the same for all.
+pub fn conflict(matches: &ArgMatches) -> Option<&'static str> {
+    let is_first = matches.value_source("receivers") == Some(ValueSource::CommandLine);
+    let is_other = matches.contains_id("ticket");
+    (is_first && is_other).then_some("the argument '[TICKET|@FILE|@-]' cannot be used with '--receivers <N>'")
 }
 
 /// Runs until all sizes are timed, or the first process says that they are.

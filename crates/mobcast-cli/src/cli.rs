@@ -1,7 +1,10 @@
 //! The command line as a whole: which subcommands there are, and how they are dispatched.
 
+use std::ffi::OsString;
+
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::Outcome;
 use crate::{bench, calibrate, completions, demo, recv, send, strategies, version};
@@ -43,6 +46,19 @@ enum Command {
 }
 
 impl Cli {
+    /// Reads a command line.
+    pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+        let mut command = Cli::command();
+        let matches = command.try_get_matches_from_mut(words)?;
+        if let Some(("bench", of_bench)) = matches.subcommand()
+            && let Some(message) = bench::conflict(of_bench)
+        {
+            let bench = command.find_subcommand_mut("bench").expect("it is a subcommand");
+            return Err(bench.error(ErrorKind::ArgumentConflict, message));
+        }
+        Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+
     /// Runs the subcommand to its end.
     pub async fn run(self) -> Outcome {
         match self.command {
@@ -60,8 +76,6 @@ impl Cli {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -35,7 +35,6 @@ mod version;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use clap::Parser;
 use tokio::runtime::{Builder, Runtime};
 use tracing_subscriber::EnvFilter;
 
@@ -47,7 +46,7 @@ const WORKERS_MAX: usize = 4;
 
 fn main() -> ExitCode {
     demo::end_with_parent();
-    let cli = Cli::parse();
+    let cli = Cli::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
     start_logs();
     match run(cli) {
         Ok(()) => Status::Done.into(),

@@ -91,6 +91,12 @@ fn who_measures_nothing_is_told_what_to_do() {
     let complaint = refused(&["bench"], 2).complaint().to_owned();
     assert!(complaint.contains("--receivers"), "{complaint}");
     assert!(refused(&["bench", "--receivers", "1", "--sizes", "2GiB"], 2).stderr.contains("1GiB"));
+    let both = refused(&["bench", "mob1abc", "--receivers", "1"], 2);
+    assert!(both.stderr.contains("cannot be used with '--receivers <N>'"), "{}", both.stderr);
+    let mut exported = mobcast();
+    exported.args(["bench", "mob1abc"]).env("MOBCAST_RECEIVERS", "3");
+    let complaint = Process::start("exported", &mut exported).ends_with(3).complaint().to_owned();
+    assert!(complaint.contains("copy it again, to its very end"), "the ticket counts: {complaint}");
     let words = ["bench", "--receivers", "1", "--wait", "200ms", "--listen", "127.0.0.1:0"];
     let complaint = refused(&words, 4).complaint().to_owned();
     assert!(complaint.contains("0 of 1 joined") && complaint.contains("--wait"), "{complaint}");
