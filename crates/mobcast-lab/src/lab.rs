@@ -4,6 +4,7 @@
 //! a crash of the one that made it.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -179,7 +180,7 @@ impl Lab {
         } else {
             Command::new(program)
         };
-        command.arg("hub").arg("--socket").arg(self.socket());
+        command.args(hub_words(&self.socket()));
         let attached = self.state.owner.is_some();
         if attached {
             command.arg("--attached");
@@ -249,7 +250,7 @@ impl Lab {
     }
 
     fn socket(&self) -> PathBuf {
-        place(&self.name).join("hub.sock")
+        socket(&self.name)
     }
 
     fn save(&self) -> Result<(), LabError> {
@@ -304,16 +305,28 @@ pub fn labs() -> Vec<(String, Option<u32>)> {
 }
 
 fn end_hub(name: &str, pid: Option<u32>) {
-    let _ = ask(&place(name).join("hub.sock"), &Request::End);
+    let _ = ask(&socket(name), &Request::End);
     let Some(pid) = pid else { return };
     let deadline = Instant::now() + HUB_PATIENCE;
-    let runs = || program_of(pid).is_some_and(|program| program.contains("hub"));
+    let runs = || is_hub(pid, &socket(name));
     while runs() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }
     if let Some(pid) = Pid::from_raw(pid.cast_signed()).filter(|_| runs()) {
         let _ = kill_process(pid, Signal::KILL);
     }
+}
+
+/// With what a hub with this socket is started.
+fn hub_words(socket: &Path) -> [&OsStr; 3] {
+    ["hub".as_ref(), "--socket".as_ref(), socket.as_os_str()]
+}
+
+/// Whether a process is the hub with this socket. The number of one that has ended may be another program's.
+fn is_hub(pid: u32, socket: &Path) -> bool {
+    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words: Vec<&[u8]> = bytes.split(|byte| *byte == 0).collect();
+    words.windows(3).any(|words| words == hub_words(socket).map(OsStr::as_encoded_bytes))
 }
 
 fn remove_rest(name: &str) -> Result<(), LabError> {
@@ -340,6 +353,10 @@ fn remove_directory(path: &Path) -> Result<(), LabError> {
 
 fn place(name: &str) -> PathBuf {
     Path::new(PLACE).join(name)
+}
+
+fn socket(name: &str) -> PathBuf {
+    place(name).join("hub.sock")
 }
 
 fn scratch(name: &str) -> PathBuf {
@@ -406,4 +423,47 @@ fn set<'a>(namespace: &str, settings: impl Iterator<Item = &'a (&'a str, &'a str
         Ok(())
     };
     in_namespace(namespace, write).map_err(LabError::at(namespace))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process that waits, and in whose command line these words are.
+    fn process_with(words: &[&str]) -> Child {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo runs; read line; exit 0", "mobcast-lab"]).args(words);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a shell");
+        // Its command line can be read once it runs.
+        let said = BufReader::new(child.stdout.take().expect("piped")).read_line(&mut String::new());
+        said.expect("it says a word");
+        child
+    }
+
+    #[test]
+    fn another_lab_s_hub_and_other_programs_are_no_hub_of_this_lab() {
+        let own = socket("own");
+        let is_own = |words: &[&str]| {
+            let mut child = process_with(words);
+            let found = is_hub(child.id(), &own);
+            child.kill().expect("a child");
+            child.wait().expect("a child");
+            found
+        };
+        assert!(is_own(&["hub", "--socket", "/run/mobcast-lab/own/hub.sock", "--attached", "switch"]));
+        for other in [&["jupyterhub"][..], &["hub", "--socket", "/run/mobcast-lab/other/hub.sock"], &[]] {
+            assert!(!is_own(other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_has_a_dead_hub_s_number_is_left_alone() {
+        let mut child = process_with(&["jupyterhub"]);
+        let started = Instant::now();
+        end_hub("has-no-hub", Some(child.id()));
+        assert!(started.elapsed() < HUB_PATIENCE, "nobody waits for it");
+        assert_eq!(child.try_wait().expect("a child"), None, "it goes on");
+        child.kill().expect("a child");
+        child.wait().expect("a child");
+    }
 }
