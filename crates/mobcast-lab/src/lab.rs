@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -125,11 +125,7 @@ impl Lab {
             return Err(LabError::Missing(reason));
         }
         let plan = plan::plan(topology, name)?;
-        let place = place(name);
-        if place.exists() {
-            return Err(LabError::Exists(name.to_owned()));
-        }
-        std::fs::create_dir_all(&place).map_err(LabError::at(&place))?;
+        claim(Path::new(PLACE), name)?;
         let nodes = plan.nodes.iter().map(|node| LabNode {
             name: node.name.clone(),
             cluster: node.cluster_name.clone(),
@@ -197,7 +193,7 @@ impl Lab {
         let said = BufReader::new(hub.stdout.take().expect("piped")).read_line(&mut line);
         self.hub = Some(hub);
         said.map_err(LabError::Hub)?;
-        if line.trim() == "ready" { Ok(()) } else { Err(LabError::Hub(std::io::ErrorKind::UnexpectedEof.into())) }
+        if line.trim() == "ready" { Ok(()) } else { Err(LabError::Hub(ErrorKind::UnexpectedEof.into())) }
     }
 
     /// The links become those of a scenario, whose changes begin to happen.
@@ -209,7 +205,7 @@ impl Lab {
     pub fn counts(&self) -> Result<Counts, LabError> {
         match ask(&self.socket(), &Request::Read).map_err(LabError::Hub)? {
             Answer::Counts(counts) => Ok(*counts),
-            _ => Err(LabError::Hub(std::io::ErrorKind::InvalidData.into())),
+            _ => Err(LabError::Hub(ErrorKind::InvalidData.into())),
         }
     }
 
@@ -304,6 +300,16 @@ pub fn labs() -> Vec<(String, Option<u32>)> {
         .collect()
 }
 
+/// Takes a lab's name: of several at once, one gets it.
+fn claim(places: &Path, name: &str) -> Result<(), LabError> {
+    std::fs::create_dir_all(places).map_err(LabError::at(places))?;
+    let place = places.join(name);
+    std::fs::create_dir(&place).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => LabError::Exists(name.to_owned()),
+        _ => LabError::at(place)(error),
+    })
+}
+
 fn end_hub(name: &str, pid: Option<u32>) {
     let _ = ask(&socket(name), &Request::End);
     let Some(pid) = pid else { return };
@@ -343,7 +349,7 @@ fn remove_directory(path: &Path) -> Result<(), LabError> {
     loop {
         match std::fs::remove_dir_all(path) {
             Ok(()) => return Ok(()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             Err(error) if left == 0 => return Err(LabError::at(path)(error)),
             Err(_) => std::thread::sleep(PAUSE),
         }
@@ -416,7 +422,7 @@ fn set<'a>(namespace: &str, settings: impl Iterator<Item = &'a (&'a str, &'a str
         for (name, value) in settings {
             let path = Path::new("/proc/sys/net").join(name);
             match std::fs::write(&path, value) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(LabError::at(path)(error)),
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(LabError::at(path)(error)),
                 _ => {}
             }
         }
@@ -453,6 +459,27 @@ mod tests {
         assert!(is_own(&["hub", "--socket", "/run/mobcast-lab/own/hub.sock", "--attached", "switch"]));
         for other in [&["jupyterhub"][..], &["hub", "--socket", "/run/mobcast-lab/other/hub.sock"], &[]] {
             assert!(!is_own(other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn of_several_at_once_one_gets_a_name() {
+        const AT_ONCE: usize = 8;
+        let directory = tempfile::tempdir().expect("a directory");
+        let places = directory.path().join("places");
+        for round in 0..50 {
+            let (name, barrier) = (format!("x-{round}"), std::sync::Barrier::new(AT_ONCE));
+            let claim_together = || {
+                barrier.wait();
+                claim(&places, &name)
+            };
+            let results: Vec<Result<(), LabError>> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(claim_together)).collect();
+                threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+            });
+            assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1, "{name}");
+            let refused = results.into_iter().filter_map(Result::err);
+            assert_eq!(refused.filter(|error| matches!(error, LabError::Exists(_))).count(), AT_ONCE - 1);
         }
     }
 
