@@ -241,11 +241,16 @@ enum Queueing {
     Fair,
 }
 
+/// So many of so many parts of a number, which is at most the largest there is.
+fn part(number: u64, parts: u64, of: u64) -> u64 {
+    u64::try_from(u128::from(number) * u128::from(parts) / u128::from(of)).unwrap_or(u64::MAX)
+}
+
 /// Lines that limit what a device sends. Packets that are many are made no longer than what the card sends in a moment.
 fn shape(ip: &mut String, tc: &mut String, device: &str, queueing: Queueing, rate_bytes_per_s: Option<u64>) {
     let Some(rate) = rate_bytes_per_s else { return };
-    let frames = rate * FRAME_BYTES / PACKET_BYTES;
-    let in_a_moment = frames * BURST_NS / 1_000_000_000;
+    let frames = part(rate, FRAME_BYTES, PACKET_BYTES);
+    let in_a_moment = part(frames, BURST_NS, 1_000_000_000);
     let large = in_a_moment.clamp(*LARGE_PACKET_BYTES.start(), *LARGE_PACKET_BYTES.end());
     let burst = in_a_moment.max(2 * FRAME_BYTES);
     let _ = writeln!(ip, "link set {device} gso_max_size {large}");
@@ -254,7 +259,7 @@ fn shape(ip: &mut String, tc: &mut String, device: &str, queueing: Queueing, rat
         Queueing::Fair => "10",
     };
     let _ = writeln!(tc, "qdisc add dev {device} root handle 1: htb default {default}");
-    let bits = 8 * frames;
+    let bits = frames.saturating_mul(8);
     let class = |parent: &str, id: &str, bits: u64| {
         format!("class add dev {device} parent {parent} classid {id} htb rate {bits}bit")
     };
@@ -318,6 +323,19 @@ mod tests {
         let into = lines_of(&plan, "tc", "mobcast-lab-x.switch-A");
         assert_eq!(into.matches("htb rate").count(), 2, "{into}");
         assert_eq!(into.matches("bfifo").count(), 2, "a switch's port has one queue: {into}");
+    }
+
+    #[test]
+    fn a_card_of_any_rate_has_a_limit() {
+        let limit = |rate: u64| {
+            let (mut ip, mut tc) = (String::new(), String::new());
+            shape(&mut ip, &mut tc, "eth0", Queueing::Single, Some(rate));
+            tc
+        };
+        let fast = limit(15_000_000_000_000);
+        assert!(fast.contains("htb rate 121120000000000bit burst 30280000000 "), "{fast}");
+        let endless = limit(u64::MAX);
+        assert!(endless.contains(&format!("htb rate {}bit burst ", u64::MAX)), "{endless}");
     }
 
     #[test]
