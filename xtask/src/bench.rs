@@ -140,8 +140,7 @@ fn build() -> Result<PathBuf, String> {
         Ok(_) => return Err("the command does not build".into()),
         Err(error) => return Err(format!("cargo does not start: {error}")),
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(repository::root().join("target"), PathBuf::from);
-    Ok(target.join("release/mobcast"))
+    Ok(repository::built("release/mobcast"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The files of the repository that are looked at: everything under its root but build results and what begins with
 //! a dot. Read once; checks work on the texts, so that tests can give them texts of their own.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -41,6 +42,16 @@ impl TextFile {
 pub fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().expect("xtask is a directory of the repository").to_owned()
+}
+
+/// What cargo has built for this repository: a path like `release/mobcast`.
+pub fn built(path: &str) -> PathBuf {
+    target(std::env::var_os("CARGO_TARGET_DIR")).join(path)
+}
+
+/// Where cargo, which is run in the root, puts what it builds.
+fn target(variable: Option<OsString>) -> PathBuf {
+    root().join(variable.unwrap_or("target".into()))
 }
 
 /// All text files, in fixed order.
@@ -89,6 +100,13 @@ mod tests {
         let this = files.iter().find(|file| file.path == "xtask/src/repository.rs").unwrap();
         assert_eq!((this.crate_dir(), this.is_test(), this.is("rs")), (Some("xtask"), false, true));
         assert!(files.iter().all(|file| !file.path.starts_with("target/")));
+    }
+
+    #[test]
+    fn what_is_built_is_where_cargo_puts_it() {
+        assert_eq!(target(None), root().join("target"));
+        assert_eq!(target(Some("/elsewhere".into())), Path::new("/elsewhere"));
+        assert_eq!(target(Some("other".into())), root().join("other"));
     }
 
     #[test]

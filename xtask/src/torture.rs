@@ -127,9 +127,7 @@ fn repeat(options: &Options) -> std::io::Result<Summary> {
 
 /// The command, as cargo has built it.
 fn program() -> PathBuf {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::repository::root().join("target"), Into::into);
-    target.join("debug/mobcast")
+    crate::repository::built("debug/mobcast")
 }
 
 #[cfg(test)]

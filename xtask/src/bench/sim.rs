@@ -71,7 +71,7 @@ fn fluid(nodes: u64, clusters: u64, pieces: u64, rounds: usize) -> Result<(), St
     if !cargo(&["build", "--release", "--package", "mobcast-sim", "--example", "scale"]) {
         return Err("the example does not build".to_owned());
     }
-    let program = repository::root().join("target/release/examples/scale");
+    let program = repository::built("release/examples/scale");
     // As many in each cluster.
     let nodes = nodes.div_ceil(clusters) * clusters;
     let words = [nodes / clusters, clusters, pieces, 1, u64::from(FLUID_PIECE_KIB)].map(|n| n.to_string());
@@ -98,7 +98,7 @@ fn fluid(nodes: u64, clusters: u64, pieces: u64, rounds: usize) -> Result<(), St
 }
 
 fn round(output: &Path) -> Result<Round, String> {
-    let program: PathBuf = repository::root().join("target/release/mobcast-sim");
+    let program: PathBuf = repository::built("release/mobcast-sim");
     let began = Instant::now();
     let status = Command::new(&program)
         .args(["run", EXPERIMENT, "--output"])
