@@ -52,7 +52,8 @@ pub async fn run(
     std::fs::write(&gauge, text).map_err(|error| LabError::Path { path: gauge.clone(), error })?;
     let run = Run { lab, planned, mobcast, logs, ticket, gauge, heard };
     let receive = if planned.rounds.is_some() { run.join_rounds() } else { run.receive() };
-    let mut pids = (1..lab.nodes().len()).map(|node| run.start(node, &receive)).collect::<Result<Vec<Pid>, _>>()?;
+    let start = |node| run.start(node, &receive).map(|pid| (node, pid));
+    let mut pids = (1..lab.nodes().len()).map(start).collect::<Result<Vec<(usize, Pid)>, _>>()?;
     tokio::time::sleep(STARTING + STARTING_EACH * pids.len() as u32).await;
     lab.begin(Links::new(&planned.scenario, planned.seed))?;
     let mut attempt = Attempt::new(lab, crate::clock::monotonic_ns());
@@ -60,7 +61,7 @@ pub async fn run(
     let send = planned
         .rounds
         .map_or_else(|| run.send(strategy, pids.len()), |rounds| run.make_rounds(rounds, strategy, pids.len()));
-    pids.push(run.start(0, &send)?);
+    pids.push((0, run.start(0, &send)?));
     let mut rounds = Rounds::default();
     let left = match planned.rounds {
         Some(_) => run.listen(&mut hearing, &mut attempt, |attempt, node, line| rounds.take(attempt, node, line)).await,
@@ -71,7 +72,7 @@ pub async fn run(
     };
     if !left.is_empty() {
         attempt.failed(process::not_done(lab, &left, planned.timeout_s, |node| run.log(node)));
-        pids.iter().for_each(|pid| process::signal(*pid, Signal::KILL));
+        process::signal(&pids, |node| left.contains(&node), Signal::KILL);
     }
     if planned.rounds.is_some() {
         rounds.finish(&mut attempt);

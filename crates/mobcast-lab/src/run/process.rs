@@ -91,10 +91,13 @@ pub fn start(program: &Program<'_>, heard: UnboundedSender<Heard>) -> Result<Pid
     Ok(pid)
 }
 
-/// Sends a signal to a program and all that it has started.
-pub fn signal(pid: Pid, signal: Signal) {
-    // It may have ended by itself.
-    let _ = kill_process_group(pid, signal);
+/// Sends a signal to the programs of the nodes on which they still run, and to all that these have started. The number of one
+/// that has ended may be another's by then.
+pub fn signal(pids: &[(usize, Pid)], runs: impl Fn(usize) -> bool, signal: Signal) {
+    for (_, pid) in pids.iter().filter(|(node, _)| runs(*node)) {
+        // It may have ended by itself.
+        let _ = kill_process_group(*pid, signal);
+    }
 }
 
 async fn watch(node: usize, mut child: Child, pid: Pid, mut out: std::fs::File, heard: UnboundedSender<Heard>) {
@@ -237,5 +240,22 @@ mod tests {
         let stat = "7 (a) b) Z 1 7 7 0 -1 4 0 0 0 0 150 50 20 30 20 0 1";
         assert_eq!(parse_stat(stat), Some(Stat { ended: true, own_seconds: 2.0, waited_for_seconds: 0.5 }));
         assert_eq!(parse_stat(""), None);
+    }
+
+    #[test]
+    fn what_has_the_number_of_an_ended_program_gets_no_signal() {
+        let start = || {
+            let mut command = std::process::Command::new("sh");
+            std::os::unix::process::CommandExt::process_group(&mut command, 0);
+            let child = command.args(["-c", "read line"]).stdin(Stdio::piped()).spawn().expect("a shell");
+            (Pid::from_raw(child.id().cast_signed()).expect("a child"), child)
+        };
+        let [(ended, mut other), (running, mut program)] = [start(), start()];
+        signal(&[(0, ended), (1, running)], |node| node == 1, Signal::KILL);
+        assert_eq!(failure(program.wait().expect("a child")).as_deref(), Some("was ended by signal 9"));
+        assert_eq!(other.try_wait().expect("a child"), None, "it goes on");
+        // It reads to the end of its input.
+        drop(other.stdin.take());
+        other.wait().expect("a child");
     }
 }

@@ -182,7 +182,7 @@ pub async fn run(
     let mut pids = Vec::new();
     if let Some(receiver) = &rival.receiver {
         for node in 1..lab.nodes().len() {
-            pids.push(run.start(node, receiver)?);
+            pids.push((node, run.start(node, receiver)?));
         }
     }
     if rival.wait_for_receivers {
@@ -193,7 +193,7 @@ pub async fn run(
     lab.begin(Links::new(&planned.scenario, planned.seed))?;
     attempt.begun_ns = crate::clock::monotonic_ns();
     let spawned_at = unix_seconds();
-    pids.push(run.start(0, &rival.root)?);
+    pids.push((0, run.start(0, &rival.root)?));
     let rounds = planned.rounds.unwrap_or(0) as usize;
     run.listen(&mut hearing, &mut progress, &mut attempt, |progress| progress.all_timed(rounds)).await;
     progress.times(rival.clock, spawned_at, &mut attempt);
@@ -344,9 +344,14 @@ impl<'a> Run<'a> {
 }
 
 /// Ends all programs, kindly at first.
-async fn end(pids: &[Pid], hearing: &mut UnboundedReceiver<Heard>, progress: &mut Progress, attempt: &mut Attempt) {
+async fn end(
+    pids: &[(usize, Pid)],
+    hearing: &mut UnboundedReceiver<Heard>,
+    progress: &mut Progress,
+    attempt: &mut Attempt,
+) {
     let deadline = Instant::now() + ENDING;
-    pids.iter().for_each(|pid| process::signal(*pid, Signal::TERM));
+    process::signal(pids, |node| !progress.ended[node], Signal::TERM);
     while !progress.all_ended() {
         match tokio::time::timeout_at(deadline, hearing.recv()).await {
             Err(_) | Ok(None) => break,
@@ -357,7 +362,7 @@ async fn end(pids: &[Pid], hearing: &mut UnboundedReceiver<Heard>, progress: &mu
             Ok(Some(Heard::Line { .. })) => {}
         }
     }
-    pids.iter().for_each(|pid| process::signal(*pid, Signal::KILL));
+    process::signal(pids, |node| !progress.ended[node], Signal::KILL);
 }
 
 /// The object of a run: bytes that nothing can compress. One of the same size is used again.
