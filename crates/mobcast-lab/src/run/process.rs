@@ -11,6 +11,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::clock::monotonic_ns;
 use crate::error::LabError;
 use crate::lab::Lab;
 
@@ -41,14 +42,14 @@ pub struct Program<'a> {
 /// What is heard of a program.
 #[derive(Debug)]
 pub enum Heard {
-    /// It has printed a line, at this Unix time.
+    /// It has printed a line.
     Line {
         /// Its node.
         node: usize,
         /// The line.
         line: String,
-        /// Seconds.
-        at: f64,
+        /// When, on the monotonic clock.
+        at_ns: u64,
     },
     /// It has ended.
     Ended {
@@ -70,7 +71,7 @@ pub struct Usage {
     pub peak_memory_bytes: u64,
 }
 
-/// Unix time in seconds.
+/// Unix time in seconds, for what is compared with times that other processes tell.
 pub fn unix_seconds() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
@@ -108,11 +109,11 @@ async fn watch(node: usize, mut child: Child, pid: Pid, mut out: std::fs::File, 
         tokio::select! {
             line = lines.next_line() => match line {
                 Ok(Some(line)) => {
-                    let at = unix_seconds();
+                    let at_ns = monotonic_ns();
                     // It is for people to read: a run does not fail for it.
                     let _ = writeln!(out, "{line}");
                     // Who does not listen any more has given the run up.
-                    let _ = heard.send(Heard::Line { node, line, at });
+                    let _ = heard.send(Heard::Line { node, line, at_ns });
                 }
                 Ok(None) | Err(_) => break,
             },
@@ -240,6 +241,34 @@ mod tests {
         let stat = "7 (a) b) Z 1 7 7 0 -1 4 0 0 0 0 150 50 20 30 20 0 1";
         assert_eq!(parse_stat(stat), Some(Stat { ended: true, own_seconds: 2.0, waited_for_seconds: 0.5 }));
         assert_eq!(parse_stat(""), None);
+    }
+
+    #[tokio::test]
+    async fn lines_have_the_time_of_the_monotonic_clock() {
+        let begun_ns = monotonic_ns();
+        let heard = heard_of("echo ready; echo start").await;
+        let lines: Vec<&str> = heard.iter().map(|(line, _)| line.as_str()).collect();
+        assert_eq!(lines, ["ready", "start"]);
+        let times: Vec<u64> = [begun_ns].into_iter().chain(heard.iter().map(|(_, at_ns)| *at_ns)).collect();
+        assert!(times.is_sorted() && times[2] <= monotonic_ns(), "{times:?}");
+    }
+
+    /// The lines of a shell's script that ends well, and when they were heard.
+    async fn heard_of(script: &str) -> Vec<(String, u64)> {
+        let mut command = Command::new("sh");
+        let child = command.args(["-c", script]).stdout(Stdio::piped()).spawn().expect("a shell");
+        let pid = Pid::from_raw(child.id().expect("a child").cast_signed()).expect("a child");
+        let (sender, mut hearing) = tokio::sync::mpsc::unbounded_channel();
+        watch(7, child, pid, tempfile::tempfile().expect("a file"), sender).await;
+        let mut lines = Vec::new();
+        while let Some(heard) = hearing.recv().await {
+            match heard {
+                Heard::Line { node: 7, line, at_ns } => lines.push((line, at_ns)),
+                Heard::Ended { node: 7, status, .. } if status.success() => return lines,
+                other => panic!("{other:?}"),
+            }
+        }
+        panic!("it has not ended: {lines:?}")
     }
 
     #[test]

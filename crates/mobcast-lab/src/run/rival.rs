@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::Attempt;
 use super::census::Census;
-use super::process::{self, Heard, Program, unix_seconds};
+use super::process::{self, Heard, Program};
 use crate::error::LabError;
 use crate::hub::control::Links;
 use crate::lab::{Lab, LabNode};
@@ -30,9 +30,11 @@ const BLOCK: usize = 1 << 20;
 /// What was heard so far.
 struct Progress {
     ready: Vec<bool>,
-    complete: Vec<Option<f64>>,
+    /// When each node had everything, on the monotonic clock.
+    complete_ns: Vec<Option<u64>>,
     verified: Vec<bool>,
-    started_at: Option<f64>,
+    /// When the root began, on the same clock.
+    started_ns: Option<u64>,
     ended: Vec<bool>,
     rounds: Vec<f64>,
 }
@@ -42,7 +44,7 @@ impl Progress {
         let mut ended = vec![rival.receiver.is_none(); count];
         ended[0] = false;
         let (ready, verified) = (vec![false; count], vec![false; count]);
-        Progress { ready, complete: vec![None; count], verified, started_at: None, ended, rounds: Vec::new() }
+        Progress { ready, complete_ns: vec![None; count], verified, started_ns: None, ended, rounds: Vec::new() }
     }
 
     fn all_ready(&self) -> bool {
@@ -59,20 +61,20 @@ impl Progress {
     }
 
     /// When each receiver was complete, after the clock has started.
-    fn times(&self, clock: Clock, spawned_at: f64, attempt: &mut Attempt) {
-        let started_at = match clock {
-            Clock::Spawn => Some(spawned_at),
-            Clock::Announced => self.started_at,
+    fn times(&self, clock: Clock, attempt: &mut Attempt) {
+        let started_ns = match clock {
+            Clock::Spawn => Some(attempt.begun_ns),
+            Clock::Announced => self.started_ns,
         };
-        let Some(started_at) = started_at else { return };
-        attempt.started_s = started_at - spawned_at;
-        for (node, at) in self.complete.iter().enumerate().skip(1) {
-            attempt.nodes[node].complete_s = at.map(|at| at - started_at);
+        let Some(started_ns) = started_ns else { return };
+        attempt.started_s = seconds_between(attempt.begun_ns, started_ns);
+        for (node, at_ns) in self.complete_ns.iter().enumerate().skip(1) {
+            attempt.nodes[node].complete_s = at_ns.map(|at_ns| seconds_between(started_ns, at_ns));
         }
     }
 
     fn all_complete(&self) -> bool {
-        self.complete.iter().skip(1).all(Option::is_some)
+        self.complete_ns.iter().skip(1).all(Option::is_some)
     }
 
     /// Whether all have everything and so many rounds were timed. The root's last words come another way than the others', and may come
@@ -82,7 +84,7 @@ impl Progress {
     }
 
     /// A line from the program of a node: `ready`, `start`, `complete [RANK]`, `verified [RANK]`, `round SECONDS`. Others are ignored.
-    fn take(&mut self, node: usize, line: &str, at: f64) {
+    fn take(&mut self, node: usize, line: &str, at_ns: u64) {
         let mut words = line.split_whitespace();
         let word = words.next();
         if word == Some("round") {
@@ -94,12 +96,17 @@ impl Progress {
         }
         match word {
             Some("ready") => self.ready[rank] = true,
-            Some("start") => self.started_at = Some(at),
-            Some("complete") => drop(self.complete[rank].get_or_insert(at)),
+            Some("start") => self.started_ns = Some(at_ns),
+            Some("complete") => drop(self.complete_ns[rank].get_or_insert(at_ns)),
             Some("verified") => self.verified[rank] = true,
             _ => {}
         }
     }
+}
+
+/// Seconds from one time to another, which may be the earlier one: what two programs print may be heard in any order.
+fn seconds_between(from_ns: u64, to_ns: u64) -> f64 {
+    (to_ns as f64 - from_ns as f64) / 1e9
 }
 
 /// Why this rival cannot be run here: what it needs is missing.
@@ -192,17 +199,16 @@ pub async fn run(
     }
     lab.begin(Links::new(&planned.scenario, planned.seed))?;
     attempt.begun_ns = crate::clock::monotonic_ns();
-    let spawned_at = unix_seconds();
     pids.push((0, run.start(0, &rival.root)?));
     let rounds = planned.rounds.unwrap_or(0) as usize;
     run.listen(&mut hearing, &mut progress, &mut attempt, |progress| progress.all_timed(rounds)).await;
-    progress.times(rival.clock, spawned_at, &mut attempt);
+    progress.times(rival.clock, &mut attempt);
     attempt.rounds = std::mem::take(&mut progress.rounds);
     if progress.all_complete() && attempt.rounds.len() != rounds {
         attempt.failed(format!("{} of {rounds} rounds were timed", attempt.rounds.len()));
     }
     if !progress.all_complete() {
-        let missing = (1..lab.nodes().len()).filter(|node| progress.complete[*node].is_none()).collect();
+        let missing = (1..lab.nodes().len()).filter(|node| progress.complete_ns[*node].is_none()).collect();
         attempt.failed(process::not_done(lab, &missing, planned.timeout_s, |node| run.log(node)));
     }
     // Those that keep the data in memory compare it themselves, which takes a moment.
@@ -311,7 +317,7 @@ impl<'a> Run<'a> {
         while !enough(progress) && attempt.failure.is_none() {
             match tokio::time::timeout_at(self.deadline, hearing.recv()).await {
                 Err(_) | Ok(None) => return,
-                Ok(Some(Heard::Line { node, line, at })) => progress.take(node, &line, at),
+                Ok(Some(Heard::Line { node, line, at_ns })) => progress.take(node, &line, at_ns),
                 Ok(Some(Heard::Ended { node, status, usage })) => {
                     progress.ended[node] = true;
                     attempt.nodes[node].usage = usage;
@@ -435,6 +441,7 @@ fn fill(file: &mut impl Read, block: &mut [u8]) -> std::io::Result<usize> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::NodeOutcome;
     use super::*;
 
     #[test]
@@ -458,23 +465,49 @@ mod tests {
         let none = vec![None; 3];
         let mut progress = Progress {
             ready: vec![false; 3],
-            complete: none,
+            complete_ns: none,
             verified: vec![false; 3],
-            started_at: None,
+            started_ns: None,
             ended: vec![],
             rounds: Vec::new(),
         };
-        progress.take(1, "ready", 1.0);
-        progress.take(0, "start", 2.0);
-        progress.take(0, "complete 2 0.7", 3.0);
-        progress.take(1, "complete", 4.0);
-        progress.take(1, "complete", 9.0);
-        progress.take(0, "verified 7", 5.0);
-        progress.take(0, "anything else", 5.0);
+        progress.take(1, "ready", 1);
+        progress.take(0, "start", 2);
+        progress.take(0, "complete 2 0.7", 3);
+        progress.take(1, "complete", 4);
+        progress.take(1, "complete", 9);
+        progress.take(0, "verified 7", 5);
+        progress.take(0, "anything else", 5);
         assert!(progress.ready[1] && progress.all_complete());
         assert!(progress.all_timed(0) && !progress.all_timed(1), "the root has not said how long the round took");
-        progress.take(0, "round 0.5", 6.0);
+        progress.take(0, "round 0.5", 6);
         assert!(progress.all_timed(1));
-        assert_eq!((progress.started_at, progress.complete), (Some(2.0), vec![None, Some(4.0), Some(3.0)]));
+        assert_eq!((progress.started_ns, progress.complete_ns), (Some(2), vec![None, Some(4), Some(3)]));
+    }
+
+    #[test]
+    fn receivers_are_timed_from_the_root_s_process_or_its_word() {
+        let progress = Progress {
+            ready: vec![true; 3],
+            complete_ns: vec![None, Some(9_000_000_000), Some(6_500_000_000)],
+            verified: vec![true; 3],
+            started_ns: Some(7_000_000_000),
+            ended: vec![true; 3],
+            rounds: Vec::new(),
+        };
+        let times = |clock: Clock| {
+            let mut attempt = Attempt {
+                nodes: vec![NodeOutcome::default(); 3],
+                begun_ns: 5_000_000_000,
+                started_s: 0.0,
+                rounds: Vec::new(),
+                choice: String::new(),
+                failure: None,
+            };
+            progress.times(clock, &mut attempt);
+            (attempt.started_s, attempt.nodes[1].complete_s, attempt.nodes[2].complete_s)
+        };
+        assert_eq!(times(Clock::Spawn), (0.0, Some(4.0), Some(1.5)));
+        assert_eq!(times(Clock::Announced), (2.0, Some(2.0), Some(-0.5)));
     }
 }
