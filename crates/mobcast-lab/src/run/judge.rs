@@ -69,21 +69,36 @@ fn misplaced(nodes: &[LabNode], attempt: &Attempt) -> Option<String> {
     })
 }
 
+/// How long a run took, or why it failed. One that took no time has failed: a clock was set meanwhile, or its programs did not
+/// say what they should.
+fn seconds_taken(attempt: &Attempt) -> Result<f64, String> {
+    if let Some(reason) = &attempt.failure {
+        return Err(reason.clone());
+    }
+    let all = attempt.nodes.iter().skip(1).map(|node| node.complete_s).collect::<Option<Vec<f64>>>();
+    let last = all.and_then(|all| all.into_iter().reduce(f64::max));
+    let last = last.ok_or("its programs did not say when it began, or when it ended")?;
+    let seconds = Spread::of(attempt.rounds.iter().copied()).map_or(last, |spread| spread.median);
+    if seconds.is_finite() && seconds > 0.0 {
+        Ok(seconds)
+    } else {
+        Err(format!("it took {seconds} s by what its programs said: was a clock set?"))
+    }
+}
+
 /// The record of a run.
 pub fn record(nodes: &[LabNode], run: &Planned, attempt: &Attempt, conditions: &Conditions) -> RunRecord {
     let counts = &conditions.counts;
     let topology = &run.scenario.topology;
     let bytes = run.case.object_bytes as f64;
-    let last = attempt.nodes.iter().skip(1).map(|node| node.complete_s).collect::<Option<Vec<f64>>>();
-    let seconds = last.filter(|_| attempt.failure.is_none()).and_then(|all| all.into_iter().reduce(f64::max));
-    let seconds =
-        Spread::of(attempt.rounds.iter().copied()).filter(|_| seconds.is_some()).map(|s| s.median).or(seconds);
+    let taken = seconds_taken(attempt);
+    let seconds = taken.as_ref().ok().copied();
     let throughput = seconds.map_or(0.0, |seconds| bytes / 1e6 / seconds);
     let optimum = &run.optimum;
     let mb = |rate: Option<u64>| rate.map_or(0.0, |rate| rate as f64 / 1e6);
     let (lower, upper) = (mb(optimum.payload_bytes_per_s_lower), mb(optimum.payload_bytes_per_s_upper));
     let misplaced = misplaced(nodes, attempt).filter(|_| !run.named_clusters);
-    let (outcome, reason) = match (attempt.failure.clone().or(misplaced), void(conditions)) {
+    let (outcome, reason) = match (taken.err().or(misplaced), void(conditions)) {
         (Some(reason), _) => (RunOutcome::Failed, Some(reason)),
         (None, Some(reason)) => (RunOutcome::Void, Some(reason)),
         (None, None) => (RunOutcome::Complete, None),
@@ -224,5 +239,30 @@ mod tests {
         assert_eq!(found(["x", "x", ""]), None, "who said nothing is not judged here");
         assert_eq!(found(["x", "y", "z"]).unwrap(), "A1 and A2 found themselves in two clusters, and are of one");
         assert_eq!(found(["x", "x", "x"]).unwrap(), "A1 and B1 found themselves in one cluster, and are of two");
+    }
+
+    #[test]
+    fn a_run_that_took_no_time_has_failed() {
+        let taken = |complete_s: &[Option<f64>], rounds: &[f64]| {
+            let outcome = |complete_s: &Option<f64>| NodeOutcome { complete_s: *complete_s, ..NodeOutcome::default() };
+            seconds_taken(&Attempt {
+                nodes: [NodeOutcome::default()].into_iter().chain(complete_s.iter().map(outcome)).collect(),
+                begun_ns: 0,
+                started_s: 0.0,
+                rounds: rounds.to_vec(),
+                choice: String::new(),
+                failure: None,
+            })
+        };
+        assert_eq!(taken(&[Some(1.5), Some(2.5)], &[]), Ok(2.5));
+        assert_eq!(taken(&[Some(1.5), Some(2.5)], &[0.25, 0.75, 0.5]), Ok(0.5));
+        for (complete_s, rounds) in
+            [([Some(-3600.0), Some(-3599.0)], &[][..]), ([Some(0.0); 2], &[]), ([Some(1.0); 2], &[-0.5])]
+        {
+            let reason = taken(&complete_s, rounds).expect_err("no time");
+            assert!(reason.contains("was a clock set?"), "{reason}");
+        }
+        let reason = taken(&[Some(1.5), None], &[]).expect_err("one is missing");
+        assert!(reason.contains("did not say when"), "{reason}");
     }
 }
