@@ -102,14 +102,16 @@ pub fn signal(pids: &[(usize, Pid)], runs: impl Fn(usize) -> bool, signal: Signa
 }
 
 async fn watch(node: usize, mut child: Child, pid: Pid, mut out: std::fs::File, heard: UnboundedSender<Heard>) {
-    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).split(b'\n');
     let mut look = tokio::time::interval(LOOK);
     let mut usage = Usage::default();
     loop {
         tokio::select! {
-            line = lines.next_line() => match line {
+            line = lines.next_segment() => match line {
                 Ok(Some(line)) => {
                     let at_ns = monotonic_ns();
+                    // Any bytes may come, and what has a meaning is text.
+                    let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(&line)).into_owned();
                     // It is for people to read: a run does not fail for it.
                     let _ = writeln!(out, "{line}");
                     // Who does not listen any more has given the run up.
@@ -251,6 +253,13 @@ mod tests {
         assert_eq!(lines, ["ready", "start"]);
         let times: Vec<u64> = [begun_ns].into_iter().chain(heard.iter().map(|(_, at_ns)| *at_ns)).collect();
         assert!(times.is_sorted() && times[2] <= monotonic_ns(), "{times:?}");
+    }
+
+    #[tokio::test]
+    async fn lines_that_are_no_text_do_not_end_the_reading() {
+        let heard = heard_of("printf 'a\\r\\n\\377b\\n\\ncomplete'").await;
+        let lines: Vec<&str> = heard.iter().map(|(line, _)| line.as_str()).collect();
+        assert_eq!(lines, ["a", "\u{fffd}b", "", "complete"]);
     }
 
     /// The lines of a shell's script that ends well, and when they were heard.
