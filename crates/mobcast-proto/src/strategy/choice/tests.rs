@@ -174,7 +174,7 @@ fn a_way_that_the_network_has_not_is_not_compared() {
         network.add_cluster(Cluster::new(name, 2).with_nic(100_000_000)).expect("names are unique");
     }
     for (a, b) in [(0, 1), (1, 2)] {
-        let link = mobcast_topology::WanLink::new(10_000_000, 10_000_000);
+        let link = WanLink::new(10_000_000, 10_000_000);
         network.link_both(ClusterIndex(a), ClusterIndex(b), link).expect("both are there");
     }
     let network = Some(Arc::new(network));
