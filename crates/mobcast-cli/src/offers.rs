@@ -61,12 +61,14 @@ pub async fn next_offer(
     screen: &mut Screen,
 ) -> Result<Option<Offer>, Error> {
     loop {
+        // What has happened already counts before patience does.
         tokio::select! {
-            offer = group.next_offer() => return offer.map(Some),
+            biased;
             event = next_event(events) => {
                 describe(&event).into_iter().for_each(|words| screen.say(&words));
                 patience.observe(&event, Instant::now());
             }
+            offer = group.next_offer() => return offer.map(Some),
             () = tokio::time::sleep(patience.left(Instant::now())) => return Ok(None),
         }
     }

@@ -264,7 +264,8 @@ pub enum Event {
     },
     /// The coordinator cannot be reached, or went away.
     CoordinatorLost,
-    /// A successor has taken over from a coordinator that is gone, or the founder has come back and taken its group back.
+    /// A successor has taken over from a coordinator that is gone, the founder has come back and taken its group back, or a coordinator
+    /// that was told to be lost is reached again.
     CoordinatorChanged {
         /// The new coordinator; node 0 is the founder.
         node: NodeId,

@@ -74,7 +74,8 @@ pub enum GroupEvent {
     },
     /// The coordinator cannot be reached, or went away.
     CoordinatorLost,
-    /// Another node has taken over from a coordinator that is gone, or the founder has come back and taken its group back.
+    /// Another node has taken over from a coordinator that is gone, the founder has come back and taken its group back, or a coordinator
+    /// that was lost is reached again.
     CoordinatorChanged {
         /// The new coordinator; node 0 is the founder.
         node: NodeId,

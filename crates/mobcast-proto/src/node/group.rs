@@ -323,12 +323,16 @@ impl Node {
         }
     }
 
-    /// A member has sent a frame, so it takes this node for one too.
+    /// A member has sent a frame, so it takes this node for one too. If it is the coordinator, and the application was told that it is
+    /// out of reach, that is over.
     pub(super) fn heard_of(&mut self, link: LinkId) {
-        if self.membership.unreachable_since.is_some()
-            && self.member_at(link) == Some(self.membership.coordinator_node())
-        {
+        let coordinator = self.membership.coordinator_node();
+        if self.membership.unreachable_since.is_some() && self.member_at(link) == Some(coordinator) {
+            let told = self.membership.lost_told;
             self.membership.coordinator_reached();
+            if told {
+                self.event(Event::CoordinatorChanged { node: coordinator, own: false });
+            }
         }
     }
 
@@ -526,6 +530,32 @@ mod tests {
         node.handle_frame(again, first, Frame::Later { after_ms: 20 });
         assert_eq!((node.membership.join_link, node.membership.retry), (Some(made[0]), None));
         assert_eq!(links(&mut node), (vec![], vec![]), "it is asking to be admitted already");
+    }
+
+    #[test]
+    fn a_coordinator_that_was_out_of_reach_for_a_moment_is_there_again() {
+        let mut node = joiner();
+        let credential =
+            Credential { group: GroupId([7; 16]), node: NodeId(3), key: PublicKey([8; 32]), expires_unix_s: u64::MAX };
+        node.membership.set_identity(credential, Signature([0; 64]));
+        node.apply_assignment(Assignment { node: NodeId(3), ..assignment() });
+        let events = |node: &mut Node| {
+            let events = std::iter::from_fn(|| node.poll_output()).filter_map(|output| match output {
+                Output::Event(event @ (Event::CoordinatorLost | Event::CoordinatorChanged { .. })) => Some(event),
+                _ => None,
+            });
+            events.collect::<Vec<_>>()
+        };
+        events(&mut node);
+        node.coordinator_unreachable();
+        node.coordinator_unreachable();
+        assert!(matches!(events(&mut node)[..], [Event::CoordinatorLost]), "it is told once");
+        let link = linked(&mut node, NodeId(0));
+        node.handle_frame(Time::ZERO, link, Frame::Pong { token: 1 });
+        let told = events(&mut node);
+        assert!(matches!(told[..], [Event::CoordinatorChanged { node: NodeId(0), own: false }]), "{told:?}");
+        node.handle_frame(Time::ZERO, link, Frame::Pong { token: 1 });
+        assert!(events(&mut node).is_empty(), "nothing has changed since");
     }
 
     #[test]

@@ -169,10 +169,10 @@ impl Engine {
                 self.tell(Notice::Event(event));
                 self.root_needed(broadcast);
             }
-            Event::CoordinatorChanged { .. } | Event::CoordinatorLost => {
+            Event::CoordinatorChanged { own: false, .. } => {
                 debug!(?event, "event");
                 self.tell(Notice::Event(event));
-                // Who coordinates from here on knows nothing of what this node was told.
+                // A coordinator that follows another one forgets what it has told its own application.
                 self.all_roots_needed();
             }
             event => {
