@@ -24,10 +24,11 @@ const EXPERIMENTS: [&str; 13] = [
 ];
 
 /// Comparisons of strategies, which the lab runs by name only: those with 150 runs take hours.
-const BY_NAME: [&str; 13] = [
+const BY_NAME: [&str; 14] = [
     "strategies-64",
     "strategies-64-short",
     "bordeaux-16",
+    "bordeaux-64-lab",
     "strategies-uneven",
     "mob-4",
     "mob-4-16",
@@ -70,7 +71,7 @@ cargo xtask bench lab --simulated [EXPERIMENT]… [--quick] [--fresh]
   interrupted, and prints the tables; charts are in target/lab/report. Without a name: mob-1, mob-1-sizes, mob-1-64, mob-2,
   mob-3, mob-3-uneven, das2, bordeaux-2, bordeaux-3, bordeaux-found, switch, rivals, rivals-switch (docs/reproducing/mob.md);
   by name also strategies-64, strategies-64-short, strategies-uneven, mob-4, mob-4-16, mob-4-0ms, mob-4-40ms, mob-4-100ms,
-  mob-4-untold, bordeaux-16, small, small-trusted, rivals-trunk (docs/reproducing/strategies.md)
+  mob-4-untold, bordeaux-16, bordeaux-64-lab, small, small-trusted, rivals-trunk (docs/reproducing/strategies.md)
   --simulated        the same with mobcast-sim in its fluid model, anybody may; without a name all comparisons of strategies:
                      strategies-64, -uneven, -20ms, -100ms, -tenfold-20ms, -tenfold-100ms, -das2 and -das2-four, mob-4
                      with its latencies and untold, bordeaux-64 in four layouts
