@@ -212,8 +212,8 @@ pub enum Output {
         /// Length of the whole object, with the final hashes.
         length: Option<u64>,
     },
-    /// All bytes of a piece have arrived: check them against the hash and store them; then call `handle_stored` or
-    /// `handle_wrong`.
+    /// All bytes of a piece have arrived: check them against the hash and store them; then call `handle_stored`,
+    /// `handle_forged` or `handle_wrong`.
     VerifyPiece {
         /// The broadcast.
         broadcast: BroadcastId,

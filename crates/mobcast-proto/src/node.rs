@@ -480,7 +480,14 @@ impl Node {
         }
     }
 
-    /// A piece did not match its hash, or (`forged` false) not all its bytes were there.
+    /// A piece did not match its hash, and these links brought its bytes: the driver knows whose bytes were passed over, because
+    /// others had brought them before anybody heard of it.
+    pub fn handle_forged(&mut self, now: Time, broadcast: BroadcastId, piece: PieceIndex, brought: &[LinkId]) {
+        self.with_broadcast(broadcast, |b| b.swarm_mut().note_brought(piece, brought));
+        self.handle_wrong(now, broadcast, piece, true);
+    }
+
+    /// A piece did not match its hash, or (`forged` false) not all its bytes were there. Its bytes are from all who have sent some.
     pub fn handle_wrong(&mut self, now: Time, broadcast: BroadcastId, piece: PieceIndex, forged: bool) {
         self.set_now(now);
         let blamed = self.with_broadcast(broadcast, |b| b.handle_wrong(now, piece, forged)).unwrap_or_default();

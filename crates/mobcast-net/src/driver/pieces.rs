@@ -53,7 +53,7 @@ struct Incoming {
     root_of_first: Option<Digest>,
     stored: HaveSet,
     open: BTreeMap<PieceIndex, Assembly>,
-    /// Links that have brought bytes of open pieces, or are bringing them.
+    /// Links that have brought bytes of open pieces, or are bringing them; not those all of whose bytes were passed over.
     brought: BTreeMap<PieceIndex, Vec<LinkId>>,
     /// Links that were asked for pieces, which may be open or not.
     asked: BTreeMap<PieceIndex, Vec<LinkId>>,
@@ -94,6 +94,7 @@ pub struct FullPiece {
     len: u32,
     piece_size: u32,
     expected: Digest,
+    brought: Vec<LinkId>,
     sink: Arc<ObjectSink>,
     index: Arc<IndexState>,
 }
@@ -122,7 +123,10 @@ pub enum Verdict {
     /// It is what the root signed, and is stored.
     Stored,
     /// It is not what the root signed.
-    Forged,
+    Forged {
+        /// The links that brought its bytes; none if it came in one frame.
+        brought: Vec<LinkId>,
+    },
     /// It is right, and there was no place for it yet: it has to come again.
     TooEarly,
     /// It is right, and could not be stored.
@@ -283,12 +287,14 @@ impl PieceTable {
         inner.ask_nobody(broadcast, piece);
         let incoming = inner.broadcasts.get(&broadcast)?;
         let (len, filled) = (incoming.len(piece), incoming.is_filled(piece));
+        let brought = incoming.brought.get(&piece).cloned().unwrap_or_default();
         let taken = inner.take(broadcast, piece).ok()??;
         if !filled {
             inner.keep(broadcast, taken);
             return None;
         }
-        inner.full_piece(broadcast, piece, PieceData::Pooled(taken), len)
+        let full = inner.full_piece(broadcast, piece, PieceData::Pooled(taken), len)?;
+        Some(FullPiece { brought, ..full })
     }
 
     /// The only piece of an object, which came in one frame. None if it is not wanted or has another length.
@@ -301,7 +307,7 @@ impl PieceTable {
 
     /// Verifies a piece and stores it. Blocks for as long as hashing and writing take.
     pub fn store(&self, full: FullPiece) -> Verdict {
-        let FullPiece { broadcast, piece, data, len, piece_size, expected, sink, index } = full;
+        let FullPiece { broadcast, piece, data, len, piece_size, expected, brought, sink, index } = full;
         let (bytes, hash) = match &data {
             PieceData::Pooled(buffer) => {
                 let bytes = &buffer[..len as usize];
@@ -311,7 +317,7 @@ impl PieceTable {
         };
         let verdict = match hash.subtree == expected {
             true => index.store(piece_offset(piece, piece_size), bytes, &sink),
-            false => Verdict::Forged,
+            false => Verdict::Forged { brought },
         };
         self.stored(broadcast, piece, data, &verdict, hash);
         verdict
@@ -355,12 +361,15 @@ impl Inner {
             self.begin(link, broadcast, piece)?;
         }
         let incoming = self.broadcasts.get_mut(&broadcast)?;
-        let links = incoming.brought.entry(piece).or_default();
-        if !links.contains(&link) {
-            links.push(link);
-        }
         let assembly = incoming.open.get_mut(&piece)?;
-        Some((assembly.number(), assembly.claim(range)))
+        let (number, claims) = (assembly.number(), assembly.claim(range));
+        if !claims.is_empty() {
+            let links = incoming.brought.entry(piece).or_default();
+            if !links.contains(&link) {
+                links.push(link);
+            }
+        }
+        Some((number, claims))
     }
 
     /// Opens a piece of which a link brings the first bytes, if it may.
@@ -471,7 +480,8 @@ impl Inner {
         let incoming = self.broadcasts.get(&broadcast)?;
         let (sink, index) = (Arc::clone(incoming.sink.as_ref()?), Arc::clone(&incoming.index));
         let expected = incoming.hashes.get(piece)?;
-        Some(FullPiece { broadcast, piece, data, len, piece_size: incoming.piece_size, expected, sink, index })
+        let (piece_size, brought) = (incoming.piece_size, Vec::new());
+        Some(FullPiece { broadcast, piece, data, len, piece_size, expected, brought, sink, index })
     }
 }
 

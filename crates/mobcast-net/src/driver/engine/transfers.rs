@@ -147,7 +147,8 @@ impl Engine {
         });
     }
 
-    /// A complete piece was verified, and stored if it is right.
+    /// A complete piece was verified, and stored if it is right. If it has to come again, what others have brought of it while it was
+    /// verified goes as well: the core has counted that for the piece that was wrong, and would blame those who bring the rest.
     pub(super) fn judged(&mut self, broadcast: BroadcastId, piece: PieceIndex, verdict: Verdict) {
         let now = self.clock.now();
         match verdict {
@@ -155,20 +156,17 @@ impl Engine {
                 debug!(%broadcast, %piece, "stored");
                 self.node.handle_stored(now, broadcast, piece);
             }
-            Verdict::Forged => {
+            Verdict::Forged { brought } => {
                 warn!(%broadcast, %piece, "a piece is not what the root signed");
-                self.wrong(broadcast, piece, true);
+                self.pieces.drop_piece(broadcast, piece);
+                self.node.handle_forged(now, broadcast, piece, &brought);
             }
-            Verdict::TooEarly => self.wrong(broadcast, piece, false),
+            Verdict::TooEarly => {
+                self.pieces.drop_piece(broadcast, piece);
+                self.node.handle_wrong(now, broadcast, piece, false);
+            }
             Verdict::Failed(error) => self.store_failed(broadcast, Arc::new(error)),
         }
-    }
-
-    /// A piece has to come again. What others have brought of it while it was verified goes as well: the core has counted that for the
-    /// piece that was wrong, and would blame those who bring the rest.
-    fn wrong(&mut self, broadcast: BroadcastId, piece: PieceIndex, forged: bool) {
-        self.pieces.drop_piece(broadcast, piece);
-        self.node.handle_wrong(self.clock.now(), broadcast, piece, forged);
     }
 
     /// The core has every piece. At a receiver, the object is put into its place.

@@ -93,6 +93,19 @@ fn a_piece_that_a_barred_link_brought_half_of_is_not_whole() {
 }
 
 #[test]
+fn a_forged_piece_is_from_those_whose_bytes_are_in_it() {
+    let (table, id) = table();
+    let late = LinkId(3);
+    table.admit(late);
+    assert!(bring(&table, id, HOSTILE, 0x66, ByteRange { start: SIZE - 1, end: SIZE }), "the core may not hear of it");
+    assert!(bring(&table, id, HONEST, 1, ALL));
+    assert!(!bring(&table, id, late, 1, ALL), "all of it is passed over");
+    let full = table.take_full(id, PIECE).expect("every byte is there");
+    let verdict = table.store(full);
+    assert!(matches!(&verdict, Verdict::Forged { brought } if brought[..] == [HOSTILE, HONEST]), "{verdict:?}");
+}
+
+#[test]
 fn a_link_begins_one_large_piece_that_nobody_asked_for() {
     let (table, id) = table_of(LARGE, 6);
     assert!(begin(&table, id, HOSTILE, 0), "it may be a strategy that pushes");

@@ -226,6 +226,13 @@ impl Swarm {
         assert!(fresh, "{piece} is stored twice");
     }
 
+    /// The bytes of a piece are from these peers and no others, whoever was heard to send some.
+    pub(crate) fn note_brought(&mut self, piece: PieceIndex, links: &[LinkId]) {
+        let Some(open) = self.open.get_mut(&piece) else { return };
+        open.contributors = links.to_vec();
+        open.unasked.retain(|link| links.contains(link));
+    }
+
     /// A piece was wrong: it is missing again. Returns who is to blame, if it was forged: its only contributor. Of several nobody can be
     /// blamed; the next try comes from one. Whoever meddles with that unasked, again and again, is to blame as well.
     pub(crate) fn add_wrong(&mut self, piece: PieceIndex, forged: bool) -> Vec<LinkId> {
@@ -468,6 +475,17 @@ mod tests {
             let blamed = swarm.add_wrong(piece, true);
             let expected = if round == STRIKES_MAX { vec![OTHER] } else { Vec::new() };
             assert_eq!(blamed, expected, "in round {round}");
+        }
+    }
+
+    #[test]
+    fn who_is_heard_to_send_what_others_have_brought_is_not_to_blame_for_it() {
+        let (mut swarm, piece) = (swarm(), PieceIndex(0));
+        for (brought, blamed) in [(vec![OTHER, ASKED], vec![]), (vec![OTHER], vec![OTHER]), (vec![], vec![])] {
+            assert!(swarm.request(ASKED, piece));
+            swarm.add_payload(ASKED, piece, ByteRange::whole(PIECE));
+            swarm.note_brought(piece, &brought);
+            assert_eq!(swarm.add_wrong(piece, true), blamed, "brought by {brought:?}");
         }
     }
 
