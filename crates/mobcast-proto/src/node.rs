@@ -41,6 +41,7 @@ mod group;
 mod holdings;
 mod links;
 mod membership;
+mod payload;
 mod proofs;
 mod relay;
 mod releases;
@@ -447,19 +448,13 @@ impl Node {
         range: ByteRange,
     ) {
         self.set_now(now);
-        if let Some(state) = self.links.get_mut(&link) {
-            state.heard(now);
-            if state.is_retired() {
-                return;
-            }
-        }
-        if broadcast == BroadcastId::FILLER {
-            return self.filler_arrived(link, range.len());
-        }
-        self.payload_at = now;
-        let crumbs = self.with_broadcast(broadcast, |b| b.handle_payload(now, link, piece, range)) == Some(true);
-        if crumbs {
-            self.drop_peer(link, CloseReason::Violation(format!("sends {broadcast} in crumbs")));
+        let Some(state) = self.links.get_mut(&link) else { return };
+        state.heard(now);
+        match state.identity() {
+            Some(PeerIdentity::Member { .. }) if state.is_retired() => {}
+            Some(PeerIdentity::Member { .. }) => self.member_payload(link, broadcast, piece, range),
+            Some(PeerIdentity::Joiner) => self.joiner_payload(link),
+            None => {}
         }
     }
 

@@ -297,5 +297,11 @@ async fn a_ticket_alone_opens_nothing_but_the_coordinators_door() {
         let answers = link.until_closed().await;
         assert!(matches!(answers[..], [Frame::Refuse { .. }]), "{answers:?}");
     }
+    let link = Link::dial(ticket.addresses[0], &joiner, Expected::Coordinator, greeting());
+    let mut link = within(link).await.expect("it may ask to be admitted");
+    let header = PayloadHeader { broadcast, piece: PieceIndex(0), range, plain: false };
+    within(link.sender.send_payload(&header, &[0x66])).await.expect("sent");
+    let answers = link.until_closed().await;
+    assert!(matches!(answers[..], [Frame::Refuse { .. }]), "{answers:?} to payload");
     experiment.completes(pattern(5 * PIECE)).await;
 }

@@ -57,6 +57,8 @@ struct Incoming {
     brought: BTreeMap<PieceIndex, Vec<LinkId>>,
     /// Links that were asked for pieces, which may be open or not.
     asked: BTreeMap<PieceIndex, Vec<LinkId>>,
+    /// Pieces that were not whole, or forged with the bytes of several: their bytes are taken from those alone who are asked for them.
+    suspect: HaveSet,
     /// Open pieces that nobody was asked for, and the link that has begun each.
     unasked: BTreeMap<PieceIndex, LinkId>,
     /// Buffers for the next pieces. They are not zeroed: a piece is used only when it is filled.
@@ -160,6 +162,7 @@ impl PieceTable {
             open: BTreeMap::new(),
             brought: BTreeMap::new(),
             asked: BTreeMap::new(),
+            suspect: HaveSet::new(),
             unasked: BTreeMap::new(),
             kept: Vec::new(),
             sink: None,
@@ -217,7 +220,7 @@ impl PieceTable {
 // ---- Payload ----
 
 impl PieceTable {
-    /// A link is up: its payload is taken.
+    /// A link to a member is up: its payload is taken.
     pub fn admit(&self, link: LinkId) {
         self.lock().links.insert(link);
     }
@@ -285,9 +288,12 @@ impl PieceTable {
     pub fn take_full(&self, broadcast: BroadcastId, piece: PieceIndex) -> Option<FullPiece> {
         let mut inner = self.lock();
         inner.ask_nobody(broadcast, piece);
-        let incoming = inner.broadcasts.get(&broadcast)?;
+        let incoming = inner.broadcasts.get_mut(&broadcast)?;
         let (len, filled) = (incoming.len(piece), incoming.is_filled(piece));
         let brought = incoming.brought.get(&piece).cloned().unwrap_or_default();
+        if !filled {
+            incoming.suspect.insert(piece);
+        }
         let taken = inner.take(broadcast, piece).ok()??;
         if !filled {
             inner.keep(broadcast, taken);
@@ -332,6 +338,9 @@ impl PieceTable {
         // What came of it once more meanwhile.
         inner.give_up(broadcast, piece);
         let Some(incoming) = inner.broadcasts.get_mut(&broadcast) else { return };
+        if matches!(verdict, Verdict::Forged { brought } if brought.len() > 1) {
+            incoming.suspect.insert(piece);
+        }
         if matches!(verdict, Verdict::Stored) && incoming.stored.insert(piece) {
             incoming.root_of_first = incoming.root_of_first.or(hash.root);
             let len = len.min(u64::from(incoming.len(piece)));
@@ -354,7 +363,7 @@ impl Inner {
         let incoming = self.broadcasts.get(&broadcast)?;
         incoming.stats.add_in(u64::from(range.len()));
         let known = piece.0 < incoming.hashes.count && range.end <= incoming.len(piece);
-        if !known || incoming.sink.is_none() || incoming.stored.contains(piece) {
+        if !known || incoming.sink.is_none() || incoming.stored.contains(piece) || !incoming.trusts(link, piece) {
             return None;
         }
         if !incoming.open.contains_key(&piece) {
@@ -489,6 +498,11 @@ impl Incoming {
     /// Bytes of a piece.
     fn len(&self, piece: PieceIndex) -> u32 {
         self.length.map_or(self.piece_size, |length| piece_range(piece, length, self.piece_size).len())
+    }
+
+    /// Whether bytes of a piece are taken from a link: of one that is suspect only if it was asked, so that whoever was is to blame.
+    fn trusts(&self, link: LinkId, piece: PieceIndex) -> bool {
+        !self.suspect.contains(piece) || self.asked.get(&piece).is_some_and(|links| links.contains(&link))
     }
 
     /// Whether every byte of an open piece has arrived.

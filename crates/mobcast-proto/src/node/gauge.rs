@@ -131,7 +131,9 @@ impl Node {
         let now = self.now;
         let rtt = self.rtt_of(link);
         let from = self.member_at(link);
-        let Some(asking) = self.gauging.asking.as_mut().filter(|asking| Some(asking.peer) == from) else { return };
+        let Some(asking) = self.gauging.asking.as_mut().filter(|asking| Some(asking.peer) == from) else {
+            return self.stray_arrived(link, bytes);
+        };
         match &mut asking.state {
             State::Probing { link: used, probe } if *used == link => {
                 if let Some(rate_bytes_per_s) = probe.handle_received(now, u64::from(bytes)) {

@@ -36,6 +36,8 @@ pub(super) struct Link {
     rtt_min: Option<Duration>,
     /// How often its round-trip time was measured.
     answers: u32,
+    /// Crumbs of payload that have come since the last ping, of which nothing was wanted.
+    pub(super) strays: u32,
     /// Since when this node sends over another link to the same member.
     retired_at: Option<Time>,
     /// Whether the peer does.
@@ -57,6 +59,7 @@ impl Link {
             pinged_at: None,
             rtt_min: None,
             answers: 0,
+            strays: 0,
             retired_at: None,
             left_by_peer: false,
             answered_claim: None,
@@ -381,6 +384,7 @@ impl Node {
     pub(super) fn ping(&mut self, link: LinkId) {
         if let Some(state) = self.links.get_mut(&link) {
             state.pinged_at = Some(self.now);
+            state.strays = 0;
             let token = self.now.0;
             self.send(link, Frame::Ping { token });
         }

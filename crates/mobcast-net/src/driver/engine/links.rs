@@ -125,6 +125,9 @@ impl Engine {
             PeerIdentity::Joiner => None,
         };
         info!(%link, %address, peer = ?peer, plain, "link up");
+        if peer.is_some() {
+            self.pieces.admit(link);
+        }
         self.ledger.open(link, identity, joining, Arc::clone(receiver.counters()));
         let queue = Arc::new(LinkQueue::new(Arc::clone(&self.frames_waiting)));
         let inputs = self.inputs.clone();

@@ -41,7 +41,6 @@ enum Item {
 impl Reader {
     /// For a link whose channel is open.
     pub fn new(link: LinkId, receiver: Receiver, pieces: Arc<PieceTable>, inputs: mpsc::Sender<Input>) -> Reader {
-        pieces.admit(link);
         Reader { link, receiver, pieces, inputs, untold: None }
     }
 

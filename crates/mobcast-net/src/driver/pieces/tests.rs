@@ -88,6 +88,7 @@ fn a_piece_that_a_barred_link_brought_half_of_is_not_whole() {
     table.bar(HOSTILE);
     assert!(bring(&table, id, HONEST, 1, second));
     assert!(table.take_full(id, PIECE).is_none(), "it has to come again");
+    table.expect(HONEST, id, PIECE);
     assert!(bring(&table, id, HONEST, 1, ALL));
     assert!(table.take_full(id, PIECE).is_some());
 }
@@ -103,6 +104,34 @@ fn a_forged_piece_is_from_those_whose_bytes_are_in_it() {
     let full = table.take_full(id, PIECE).expect("every byte is there");
     let verdict = table.store(full);
     assert!(matches!(&verdict, Verdict::Forged { brought } if brought[..] == [HOSTILE, HONEST]), "{verdict:?}");
+}
+
+/// As soon as it is begun again, a byte of it comes from who was not asked, or is promised and kept back.
+#[test]
+fn what_was_wrong_or_not_whole_comes_from_who_is_asked() {
+    for kept_back in [false, true] {
+        let (table, id) = table();
+        let last = ByteRange { start: SIZE - 1, end: SIZE };
+        table.expect(HONEST, id, PIECE);
+        let promised = kept_back.then(|| table.claim(HOSTILE, id, PIECE, last));
+        if !kept_back {
+            assert!(bring(&table, id, HOSTILE, 0x66, last));
+        }
+        assert!(bring(&table, id, HONEST, 1, ALL));
+        match table.take_full(id, PIECE) {
+            Some(full) => assert!(matches!(table.store(full), Verdict::Forged { .. })),
+            None => assert!(kept_back, "every byte is there"),
+        }
+        drop(promised);
+        table.drop_piece(id, PIECE);
+        assert!(!bring(&table, id, HOSTILE, 0x66, last), "nobody was asked");
+        table.expect(HONEST, id, PIECE);
+        assert!(!bring(&table, id, HOSTILE, 0x66, last), "another one was asked");
+        assert!(bring(&table, id, HONEST, 1, ALL));
+        let full = table.take_full(id, PIECE).expect("every byte is there");
+        assert!(matches!(table.store(full), Verdict::Stored));
+        assert!(begin(&table, id, HOSTILE, 1), "of other pieces it may send something");
+    }
 }
 
 #[test]
