@@ -328,10 +328,14 @@ impl Broadcast {
     /// The application is ready to receive, or the root to send.
     pub fn start(&mut self, now: Time) {
         self.swarm.set_now(now);
+        let held_back = self.has_hashes_enough();
         self.phase = Phase::Active;
         // What came in one frame is asked of nobody: it would be stored twice.
         if self.whole.as_ref().is_none_or(|whole| whole.data().is_empty()) {
             self.resume();
+        }
+        if held_back {
+            self.want_batches(now);
         }
     }
 

@@ -64,6 +64,13 @@ const _: () = assert!(PIECES_MAX as u64 * (32 + LINKS_MAX as u64 / 8) + OPEN_PIE
 pub fn held_bytes(pieces: Option<u32>, index_length: u64) -> u64 {
     u64::from(pieces.unwrap_or(PIECES_MAX)) * (32 + LINKS_MAX as u64 / 8) + index_length * 4
 }
+/// Of each object that the application has not taken a node has two batches of hashes at most, beside those of the largest that it has.
+const _: () = assert!(
+    PIECES_MAX as u64 * (32 + LINKS_MAX as u64 / 8)
+        + BROADCASTS_MAX as u64 * 2 * BATCH_HASHES_MAX as u64 * 32
+        + OPEN_PIECES_BYTES_MIN
+        <= OPEN_PIECES_BYTES_MAX
+);
 const _: () = assert!(PIECE_SIZE_MIN as u64 == 16 * KIB && FRAME_BYTES_MAX as u64 == 68 * KIB);
 
 /// Links of a node, whatever the size of the group: control tree, local peers, global peers and the spare ones that

@@ -50,6 +50,10 @@ impl Broadcast {
         if self.rooted.is_some() || self.verifying || self.chain.end().is_some() {
             return;
         }
+        if self.has_hashes_enough() {
+            (self.asked, self.behind_since) = (None, None);
+            return;
+        }
         let ahead = || self.swarm.peers().filter(|(_, peer)| peer.batches > have);
         // What was asked of another cluster may be in the own one meanwhile.
         let is_local = |link: LinkId| self.swarm.peer(link).is_some_and(|peer| peer.local);
@@ -76,6 +80,13 @@ impl Broadcast {
         let until = peer.batches.min(have.saturating_add(PART_BATCHES));
         self.asked = Some(Asked { link, at: now, part, until });
         self.swarm.send(link, Frame::WantBatches { broadcast: self.id, from: have, until });
+    }
+
+    /// Whether it has as much of the manifest as it may of an object that its application has not taken, or not any more. More comes
+    /// when it is: of that many pieces the first ones can be asked for.
+    pub(super) fn has_hashes_enough(&self) -> bool {
+        let is_taken = matches!(self.phase, Phase::Active | Phase::Complete);
+        !is_taken && self.swarm.known() as usize >= BATCH_HASHES_MAX
     }
 
     /// Until when this node leaves the next batch to others, if it is behind since then: to members of its cluster, as long as it has work
@@ -177,7 +188,7 @@ impl Broadcast {
         while !self.verifying {
             let (link, batch, signature) = self.waiting.pop_front()?;
             let next = batch.first.0 == self.chain.pieces() && batch.previous == self.chain.last();
-            if next && self.chain.end().is_none() {
+            if next && self.chain.end().is_none() && !self.has_hashes_enough() {
                 self.verifying = true;
                 return Some((link, batch, signature));
             }
@@ -348,11 +359,7 @@ mod tests {
         let (mut node, id, parent) = below_a_parent();
         let mut chain = Chain::new(&descriptor("chain", 100));
         for _ in 0..2 {
-            let (first, previous) = (PieceIndex(chain.pieces()), chain.last());
-            let hashes = vec![Digest([3; 32]); 10].into();
-            let batch = Batch { broadcast: id, piece_size: PIECE_BYTES, first, previous, hashes, end: None };
-            chain.accept(&batch, &batch.to_bytes()).expect("it continues the chain");
-            node.handle_frame(Time::ZERO, parent, Frame::Batch { batch, signature: Signature([1; 64]) });
+            node.handle_frame(Time::ZERO, parent, next_batch(id, &mut chain, 10));
         }
         node.handle_frame(Time::ZERO, parent, Frame::Have { broadcast: id, batches: 2, pieces: Vec::new() });
         for known in [10, 20] {
@@ -362,6 +369,44 @@ mod tests {
             assert_eq!(broadcast_of(&mut node, id).swarm().known(), known);
         }
         assert_eq!(asked(&mut node), []);
+    }
+
+    /// The next batch of a manifest.
+    fn next_batch(broadcast: BroadcastId, chain: &mut Chain, hashes: usize) -> Frame {
+        let (first, previous) = (PieceIndex(chain.pieces()), chain.last());
+        let hashes = vec![Digest([3; 32]); hashes].into();
+        let batch = Batch { broadcast, piece_size: PIECE_BYTES, first, previous, hashes, end: None };
+        chain.accept(&batch, &batch.to_bytes()).expect("it continues the chain");
+        Frame::Batch { batch, signature: Signature([1; 64]) }
+    }
+
+    #[test]
+    fn of_what_the_application_has_not_taken_a_node_has_a_batch_or_two() {
+        let mut node = founder();
+        let peer = linked(&mut node, NodeId(1));
+        let described = descriptor("mob", 1 << 14);
+        let ids = [0, 1].map(|sequence| BroadcastId { root: NodeId(1), sequence });
+        for id in ids {
+            let announcement = Box::new(announcement(&node, id.root, described.clone()));
+            node.handle_frame(Time::ZERO, peer, Frame::Announce { broadcast: id, announcement });
+            let token = to_verify(&outputs(&mut node)).expect("the announcement");
+            node.handle_verified(Time::ZERO, token, true);
+            let mut chain = Chain::new(&described);
+            for hashes in [BATCH_HASHES_MAX - 1, BATCH_HASHES_MAX, BATCH_HASHES_MAX, BATCH_HASHES_MAX] {
+                node.handle_frame(Time::ZERO, peer, next_batch(id, &mut chain, hashes));
+                if let Some(token) = to_verify(&outputs(&mut node)) {
+                    node.handle_verified(Time::ZERO, token, true);
+                }
+            }
+            node.handle_frame(Time::ZERO, peer, Frame::Have { broadcast: id, batches: 4, pieces: Vec::new() });
+            assert_eq!(broadcast_of(&mut node, id).swarm().known() as usize, 2 * BATCH_HASHES_MAX - 1);
+            assert_eq!(asked(&mut node), [], "for more");
+        }
+        node.handle_timeout(Time::ZERO + Duration::from_secs(5));
+        assert_eq!(asked(&mut node), [], "for more, later");
+        node.accept(Time::ZERO + Duration::from_secs(5), ids[0]);
+        node.handle_timeout(Time::ZERO + Duration::from_secs(5) + BATCH_DEFERENCE.times(2));
+        assert_eq!(asked(&mut node), [peer], "of what it has taken");
     }
 
     #[test]
