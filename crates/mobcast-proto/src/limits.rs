@@ -36,13 +36,17 @@ pub const SPARE_PIECES_BYTES_MAX: u64 = 4 * MIB;
 /// Control frames that wait on all links of a node together: twice what a coordinator says at one moment, when the views of
 /// 2,048 members change, of under 2 KiB each.
 pub const FRAMES_WAITING_BYTES_MAX: usize = 8 << 20;
+/// Control frames that have come over all links of a node and that it has not handled, bytes: a few milliseconds of a fast link. Short
+/// numbers and many lists make up to seven times as much of them in memory.
+pub const FRAMES_ARRIVED_BYTES_MAX: usize = 512 << 10;
 /// Buffers of a link, bytes: what has been received and not been taken apart, what is sealed and not sent, and a span
 /// of payload.
 const LINK_BUFFERS_BYTES: u64 = (128 + 128 + 256) * KIB;
 /// Spans of payload read ahead, bytes.
 const SPANS_AHEAD_BYTES: u64 = 16 * 256 * KIB;
-/// The program, its threads and all that is small.
+/// The program, its threads and all that is small, with frames that have come.
 const PROGRAM_BYTES: u64 = 8 * MIB;
+const _: () = assert!(7 * FRAMES_ARRIVED_BYTES_MAX as u64 <= PROGRAM_BYTES / 2);
 /// Resident memory of a node, by the sum below. Two things are not in it: beyond 240,000 entries, the tree of a directory
 /// takes some 100 bytes for each; and the coordinator keeps a few hundred bytes for each member.
 pub const NODE_MEMORY_BYTES_MAX: u64 = 96 * MIB;

@@ -101,7 +101,7 @@ enum Pending {
     VerifyAssignment(Box<Assignment>, Signature),
     VerifySuccession { succession: Succession, signature: Signature, link: LinkId },
     VerifyRootLost { broadcast: BroadcastId, frame: Frame, link: LinkId },
-    VerifyReport(SignedReport),
+    VerifyReport { report: SignedReport, link: LinkId },
     VerifyAnnouncement { broadcast: BroadcastId },
     VerifyBatch { link: LinkId, batch: Batch, signature: Signature },
     VerifyAbort { broadcast: BroadcastId, reason: String, frame: Frame, link: LinkId },

@@ -36,7 +36,7 @@ mod rekey;
 mod sender;
 pub mod socket;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::time::Duration;
 

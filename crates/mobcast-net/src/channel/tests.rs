@@ -62,6 +62,14 @@ async fn receiver() -> (OwnedWriteHalf, Sealer, Receiver) {
     (peer.into_split().1, Sealer::new(secrets(0)).unwrap(), receiver)
 }
 
+/// What one node sends by, and what another one receives it by.
+pub(crate) async fn one_way() -> (Sender, Receiver) {
+    let (peer, _, receiver) = exposed().await;
+    let rekeying = Arc::new(Rekeying::new(Box::new(Generations { sending: 0, receiving: 0 })));
+    let (sealer, counters) = (Sealer::new(secrets(0)).unwrap(), Arc::default());
+    (Sender::new(peer.into_split().1, sealer, rekeying, counters, Vec::new()), receiver)
+}
+
 /// Reads everything, chunks included, until the end or an error.
 async fn read_to_end(receiver: &mut Receiver) -> Result<Vec<Vec<u8>>, ChannelError> {
     let mut items = Vec::new();

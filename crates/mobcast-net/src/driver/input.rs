@@ -6,7 +6,7 @@ use mobcast_proto::content::Descriptor;
 use mobcast_proto::strategy::choice::{Choice, Costs, Extent};
 use mobcast_proto::wire::Frame;
 use mobcast_proto::{BroadcastId, ByteRange, ClusterId, Digest, LinkId, PieceIndex};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::NodeView;
 use super::dial::{DialError, Established};
@@ -27,8 +27,8 @@ pub enum Input {
     Accepted(Box<Established>),
     /// A link has ended by itself.
     LinkDown { link: LinkId, end: LinkEnd },
-    /// A frame has arrived.
-    Frame { link: LinkId, frame: Box<Frame> },
+    /// A frame has arrived. Its place among those that have is free again when it was handled.
+    Frame { link: LinkId, frame: Box<Frame>, place: OwnedSemaphorePermit },
     /// Payload is in its place.
     Payload { link: LinkId, broadcast: BroadcastId, piece: PieceIndex, range: ByteRange },
     /// A part of a piece was sent or given up.

@@ -18,7 +18,8 @@
 //!
 //! Memory, whose sum is at `NODE_MEMORY_BYTES_MAX` of the core: open pieces, bounded by the core and once more by
 //! `pieces`; one span of 256 KiB for each link that sends and 16 more; 128 KiB for each link that receives; control
-//! frames for peers that do not read, at most 1 MiB each and 8 MiB together.
+//! frames for peers that do not read, at most 1 MiB each and 8 MiB together; and 512 KiB of frames that have come, as long as
+//! they are on the wire.
 
 mod buffers;
 mod clock;

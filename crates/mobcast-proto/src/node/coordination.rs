@@ -52,7 +52,7 @@ pub(super) struct Coordination {
     /// Successors that have the authority's key, with the children that they were told of.
     pub(super) entrusted: BTreeMap<NodeId, Vec<NodeId>>,
     /// Reports of nodes whose standing is being verified.
-    waiting: BTreeMap<NodeId, Vec<SignedReport>>,
+    waiting: BTreeMap<NodeId, Vec<(LinkId, SignedReport)>>,
     /// What members have reported of each broadcast.
     pub(super) results: BTreeMap<BroadcastId, Results>,
     /// Receivers that must be complete before a broadcast is over.
@@ -306,10 +306,10 @@ impl Node {
         }
     }
 
-    pub(super) fn verify_report(&mut self, report: SignedReport) {
+    pub(super) fn verify_report(&mut self, link: LinkId, report: SignedReport) {
         if let Some(waiting) = self.coordination.waiting.get_mut(&report.from) {
             if waiting.len() < WAITING_MAX {
-                waiting.push(report);
+                waiting.push((link, report));
             }
             return;
         }
@@ -327,12 +327,16 @@ impl Node {
         };
         let body = || SignedReport::body(report.from, &report.report);
         checks.extend(self.check(SignatureDomain::Report, Some(key), body, report.signature));
-        self.have_verified(Pending::VerifyReport(report), checks);
+        self.have_verified(Pending::VerifyReport { report, link }, checks);
     }
 
-    pub(super) fn report_verified(&mut self, report: SignedReport, valid: bool) {
+    pub(super) fn report_verified(&mut self, link: LinkId, report: SignedReport, valid: bool) {
         let SignedReport { from, report, .. } = report;
         let standing = matches!(report, Report::Standing(_));
+        // Whoever passes on what others report cannot tell. A standing is more than its own word.
+        if !valid && !standing && self.member_at(link) == Some(from) {
+            return self.drop_peer(link, CloseReason::Violation("signed its report wrongly".into()));
+        }
         if valid && self.regency.is_some() {
             self.hold_report(from, report);
         } else if valid {
@@ -340,7 +344,7 @@ impl Node {
         }
         if standing {
             let waiting = self.coordination.waiting.remove(&from).unwrap_or_default();
-            waiting.into_iter().for_each(|report| self.verify_report(report));
+            waiting.into_iter().for_each(|(link, report)| self.verify_report(link, report));
         }
     }
 

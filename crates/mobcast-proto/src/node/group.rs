@@ -481,7 +481,7 @@ impl Node {
                 self.membership.children.remove(&report.from);
             }
             if self.is_coordinating() {
-                self.verify_report(report);
+                self.verify_report(link, report);
             } else if self.membership.reports_bytes < REPORTS_HELD_BYTES_MAX {
                 self.await_release(&report.report);
                 self.pass_up(report);

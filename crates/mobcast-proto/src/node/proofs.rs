@@ -93,7 +93,7 @@ impl Node {
             Pending::VerifyRootLost { broadcast, frame, link } => {
                 self.root_loss_verified(broadcast, frame, link, valid);
             }
-            Pending::VerifyReport(report) => self.report_verified(report, valid),
+            Pending::VerifyReport { report, link } => self.report_verified(link, report, valid),
             Pending::VerifyAnnouncement { broadcast } => self.announcement_verified(broadcast, valid),
             Pending::VerifyBatch { link, batch, signature } => self.batch_verified(link, batch, signature, valid),
             Pending::VerifyAbort { broadcast, reason, frame, link } => {
@@ -104,5 +104,42 @@ impl Node {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::group::report::{Report, SignedReport};
+    use crate::io::Output;
+    use crate::node::founder::tests::{claim, standing};
+    use crate::node::testing::{founder, linked, outputs, to_verify};
+    use crate::time::Time;
+    use crate::units::{LinkId, NodeId, Signature};
+    use crate::wire::frame::Frame;
+
+    /// The links that a coordinator closes because member 1, or one below it, has reported with a wrong signature.
+    fn closed_for(from: NodeId) -> (LinkId, Vec<LinkId>) {
+        let mut node = founder();
+        node.succession_signed(claim(2, 0), Signature([0; 64]));
+        (1..=2).for_each(|own| node.standing_verified(standing(own, 0)));
+        let link = linked(&mut node, NodeId(1));
+        outputs(&mut node);
+        let report = SignedReport { from, report: Report::Ready { epoch: 0 }, signature: Signature([9; 64]) };
+        node.handle_frame(Time::ZERO, link, Frame::Reports { reports: vec![report] });
+        let token = to_verify(&outputs(&mut node)).expect("the report");
+        node.handle_verified(Time::ZERO, token, false);
+        let closed = |output: Output| match output {
+            Output::Close { link, .. } => Some(link),
+            _ => None,
+        };
+        (link, outputs(&mut node).into_iter().filter_map(closed).collect())
+    }
+
+    #[test]
+    fn who_signs_its_report_wrongly_is_dropped_and_who_passes_one_on_is_not() {
+        let (link, closed) = closed_for(NodeId(1));
+        assert_eq!(closed, [link]);
+        let (_, closed) = closed_for(NodeId(2));
+        assert_eq!(closed, []);
     }
 }

@@ -176,6 +176,7 @@ impl<'a> Reader<'a> {
         for _ in 0..count {
             values.push(read(self)?);
         }
+        values.shrink_to_fit();
         Ok(values)
     }
 

@@ -19,12 +19,13 @@ impl Engine {
             Input::LinkDown { link, end } => self.link_down(link, end),
             Input::Frame { link, .. } | Input::Payload { link, .. } | Input::Sent { link }
                 if !self.links.contains_key(&link) => {}
-            Input::Frame { link, frame } => {
+            Input::Frame { link, frame, place } => {
                 trace!(%link, ?frame, "receive");
                 if let Frame::Reject { broadcast, piece } = *frame {
                     self.pieces.expect_no_more(link, broadcast, piece);
                 }
                 self.node.handle_frame(now, link, *frame);
+                drop(place);
             }
             Input::Payload { link, broadcast, piece, range } => {
                 self.node.handle_payload(now, link, broadcast, piece, range);

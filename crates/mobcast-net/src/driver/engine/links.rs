@@ -131,7 +131,8 @@ impl Engine {
         self.ledger.open(link, identity, joining, Arc::clone(receiver.counters()));
         let queue = Arc::new(LinkQueue::new(Arc::clone(&self.frames_waiting)));
         let inputs = self.inputs.clone();
-        let reader = Reader::new(link, receiver, Arc::clone(&self.pieces), inputs.clone());
+        let (pieces, places) = (Arc::clone(&self.pieces), Arc::clone(&self.frames_arrived));
+        let reader = Reader::new(link, receiver, pieces, places, inputs.clone());
         let reader = tokio::spawn(async move {
             let end = reader.run().await;
             // If the node's task is gone, so is the link.

@@ -22,11 +22,12 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use mobcast_proto::limits::FRAMES_ARRIVED_BYTES_MAX;
 use mobcast_proto::node::Node;
 use mobcast_proto::{BroadcastId, LinkId, Time};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout};
 use tracing::warn;
@@ -97,6 +98,8 @@ pub struct Engine {
     congested: Vec<(LinkId, usize)>,
     /// Bytes of frames that wait on all of them.
     frames_waiting: FramesWaiting,
+    /// Places, in bytes, for frames that have come over all of them.
+    frames_arrived: Arc<Semaphore>,
     /// Links that say goodbye.
     closing: JoinSet<()>,
     /// Partial objects that are being removed, each on a thread of its own: that waits for the disk alone, and nothing waits behind it.
@@ -146,6 +149,7 @@ impl Engine {
             look_at: Time::ZERO,
             congested: Vec::new(),
             frames_waiting: FramesWaiting::default(),
+            frames_arrived: Arc::new(Semaphore::new(FRAMES_ARRIVED_BYTES_MAX)),
             closing: JoinSet::new(),
             removing: JoinSet::new(),
             writers,

@@ -5,9 +5,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use mobcast_proto::limits::{FRAME_BYTES_MAX, FRAMES_ARRIVED_BYTES_MAX};
 use mobcast_proto::wire::{Frame, PayloadHeader};
 use mobcast_proto::{BroadcastId, ByteRange, LinkId, PieceIndex};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tracing::trace;
 
 use super::LinkEnd;
@@ -20,6 +21,9 @@ use crate::driver::pieces::PieceTable;
 const TELL_BYTES: u32 = 256 << 10;
 /// Payload that nobody wants is read in steps of this.
 const SCRATCH_BYTES: usize = 4 << 10;
+/// Bytes that a frame takes in memory at least.
+const FRAME_BYTES_MIN: usize = 512;
+const _: () = assert!(FRAME_BYTES_MAX <= FRAMES_ARRIVED_BYTES_MAX, "or the longest frame would wait for ever");
 
 /// The reading half of one link.
 #[derive(Debug)]
@@ -27,21 +31,29 @@ pub struct Reader {
     link: LinkId,
     receiver: Receiver,
     pieces: Arc<PieceTable>,
+    /// For frames, in bytes, of all links of the node.
+    places: Arc<Semaphore>,
     inputs: mpsc::Sender<Input>,
     /// Payload in its place that the core does not know of.
     untold: Option<(BroadcastId, PieceIndex, ByteRange)>,
 }
 
 enum Item {
-    Frame(Box<Frame>),
+    Frame(Box<Frame>, OwnedSemaphorePermit),
     Payload(PayloadHeader),
     Closed,
 }
 
 impl Reader {
     /// For a link whose channel is open.
-    pub fn new(link: LinkId, receiver: Receiver, pieces: Arc<PieceTable>, inputs: mpsc::Sender<Input>) -> Reader {
-        Reader { link, receiver, pieces, inputs, untold: None }
+    pub fn new(
+        link: LinkId,
+        receiver: Receiver,
+        pieces: Arc<PieceTable>,
+        places: Arc<Semaphore>,
+        inputs: mpsc::Sender<Input>,
+    ) -> Reader {
+        Reader { link, receiver, pieces, places, inputs, untold: None }
     }
 
     /// Reads until the link ends.
@@ -55,9 +67,9 @@ impl Reader {
                 }
             };
             match item {
-                Item::Frame(frame) => {
+                Item::Frame(frame, place) => {
                     self.tell().await;
-                    if self.inputs.send(Input::Frame { link: self.link, frame }).await.is_err() {
+                    if self.inputs.send(Input::Frame { link: self.link, frame, place }).await.is_err() {
                         return LinkEnd::Closed;
                     }
                 }
@@ -82,14 +94,15 @@ impl Reader {
 
     /// The next item. If it is not at hand, the core first hears of the payload so far.
     async fn next_item(&mut self) -> Result<Item, LinkEnd> {
-        if self.untold.is_some() {
-            let mut next = pin!(next_item(&mut self.receiver));
+        let Reader { link, receiver, places, inputs, untold, .. } = self;
+        let mut next = pin!(next_item(receiver, places));
+        if untold.is_some() {
             if let Poll::Ready(item) = poll_fn(|context| Poll::Ready(next.as_mut().poll(context))).await {
                 return item;
             }
+            tell(*link, inputs, untold).await;
         }
-        self.tell().await;
-        next_item(&mut self.receiver).await
+        next.await
     }
 
     /// Reads a chunk into its place; what others have brought already is passed over.
@@ -122,16 +135,24 @@ impl Reader {
     }
 
     async fn tell(&mut self) {
-        if let Some((broadcast, piece, range)) = self.untold.take() {
-            // If the node's task is gone, so will be this one.
-            let _ = self.inputs.send(Input::Payload { link: self.link, broadcast, piece, range }).await;
-        }
+        tell(self.link, &self.inputs, &mut self.untold).await;
     }
 }
 
-async fn next_item(receiver: &mut Receiver) -> Result<Item, LinkEnd> {
+async fn tell(link: LinkId, inputs: &mpsc::Sender<Input>, untold: &mut Option<(BroadcastId, PieceIndex, ByteRange)>) {
+    if let Some((broadcast, piece, range)) = untold.take() {
+        // If the node's task is gone, so will be this one.
+        let _ = inputs.send(Input::Payload { link, broadcast, piece, range }).await;
+    }
+}
+
+/// A frame is taken apart when there is a place for it.
+async fn next_item(receiver: &mut Receiver, places: &Arc<Semaphore>) -> Result<Item, LinkEnd> {
     Ok(match receiver.next().await? {
-        Incoming::Frame(bytes) => Item::Frame(Box::new(Frame::decode(bytes)?)),
+        Incoming::Frame(bytes) => {
+            let place = Arc::clone(places).acquire_many_owned(bytes.len().max(FRAME_BYTES_MIN) as u32).await;
+            Item::Frame(Box::new(Frame::decode(bytes)?), place.expect("nobody closes it"))
+        }
         Incoming::Payload(header) => Item::Payload(header),
         Incoming::Closed => Item::Closed,
     })
@@ -146,4 +167,38 @@ async fn skip(receiver: &mut Receiver, bytes: u32) -> Result<(), ChannelError> {
         left -= step;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::channel::tests::one_way;
+
+    #[tokio::test]
+    async fn what_the_node_does_not_take_up_is_read_no_further() {
+        let long = Frame::Routed { path: Vec::new(), frame: vec![0; 60 << 10] };
+        for frame in [long, Frame::Bye] {
+            let (mut sender, receiver) = one_way().await;
+            let bytes = frame.encode();
+            let fit = FRAMES_ARRIVED_BYTES_MAX / bytes.len().max(FRAME_BYTES_MIN);
+            let frames = vec![bytes; 3 * fit];
+            let sending = tokio::spawn(async move { sender.send_frames(&frames).await.map(|()| sender) });
+            let places = Arc::new(Semaphore::new(FRAMES_ARRIVED_BYTES_MAX));
+            let (inputs, mut queue) = mpsc::channel(4 * fit);
+            let reader = tokio::spawn(Reader::new(LinkId(1), receiver, Arc::default(), places, inputs).run());
+            for _ in 0..3 {
+                let mut waiting = Vec::new();
+                while let Ok(Some(input)) = timeout(Duration::from_millis(200), queue.recv()).await {
+                    waiting.push(input);
+                }
+                assert_eq!(waiting.len(), fit);
+            }
+            sending.await.expect("no panic").expect("sent");
+            reader.abort();
+        }
+    }
 }
