@@ -274,10 +274,11 @@ impl Coordinator {
     /// Who takes over when the coordinator goes: those of its children in the control tree with the lowest numbers
     /// that others can connect to.
     pub fn successors(&self) -> Vec<NodeId> {
-        // Nobody whom anyone has accused is given the authority's key.
+        let dialable = |node: &NodeId| !self.members[node].addresses.is_empty();
+        // Nobody whom anyone has accused is given the authority's key; nor anybody in his place, which is no reward for accusing.
         let accused = |node: &NodeId| self.accusers.get(node).is_some_and(|accusers| !accusers.is_empty());
-        let dialable = |node: &NodeId| !self.members[node].addresses.is_empty() && !accused(node);
-        self.children().into_iter().filter(dialable).take(SUCCESSORS).collect()
+        let first = self.children().into_iter().filter(dialable).take(SUCCESSORS);
+        first.filter(|node| !accused(node)).collect()
     }
 
     /// Nodes from the coordinator's child down to `node` in the control tree.

@@ -377,6 +377,19 @@ fn a_member_whom_two_accuse_loses_its_share() {
 }
 
 #[test]
+fn whoever_accuses_the_others_is_not_named_in_their_place() {
+    let mut group = Group::found();
+    group.join_all((0..6).map(|i| join(&format!("n{i}"), Some("a"))));
+    assert_eq!(group.coordinator.successors(), [1, 2].map(NodeId));
+    (1..=5).for_each(|accused| group.coordinator.handle_accused(NodeId(6), NodeId(accused)));
+    group.drain();
+    assert_eq!(group.coordinator.successors(), []);
+    assert!(group.views.values().all(|view| view.successors.is_empty()));
+    group.coordinator.handle_lost(group.now, NodeId(1));
+    assert_eq!(group.coordinator.successors(), [], "the next place is that of another one who is accused");
+}
+
+#[test]
 fn a_link_admits_one_node() {
     let mut group = Group::found();
     group.join_all([join("one", Some("a"))]);
