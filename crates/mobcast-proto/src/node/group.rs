@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use crate::content::manifest::{Batch, SignatureDomain, signed_message};
 use crate::group::assignment::{Assignment, Credential, PeerAddress};
-use crate::group::report::{Report, SignedReport};
+use crate::group::report::Report;
 use crate::io::{Check, CloseReason, Event, Output};
 use crate::limits::{LATER_MAX, SILENCE_MAX};
 use crate::time::{Duration, Time};
@@ -18,9 +18,6 @@ use super::{Node, Pending};
 const RETRY_MIN: Duration = Duration::from_millis(100);
 /// Longest pause between attempts.
 const RETRY_MAX: Duration = Duration::from_secs(2);
-/// Reports of others that a node holds while it has no way up: what their results and receipts take in a group of some
-/// ten thousand nodes.
-pub(super) const REPORTS_HELD_BYTES_MAX: usize = 4 << 20;
 /// Whoever takes longer than this from asking to be admitted to having its place tells who it is: well before a coordinator
 /// gives up a node that does not take its place.
 const INTRODUCTION_MAX: Duration = Duration(SILENCE_MAX.0 / 2);
@@ -433,59 +430,12 @@ impl Node {
         self.repeat_reports();
     }
 
-    /// A report of this node has come back to it: whoever is above it hangs below it too. It turns to the coordinator.
-    fn leave_circle(&mut self, link: LinkId) {
-        if let Some(child) = self.member_at(link)
-            && self.membership.children.remove(&child)
-        {
-            self.membership.let_go.insert(child);
-        }
-        self.refuse_parent();
-    }
-
     /// The parent leads nowhere: until it is given another one, this node turns to the coordinator.
     pub(super) fn refuse_parent(&mut self) {
         let parent = self.membership.parent();
         if parent.is_some_and(|parent| parent != self.membership.coordinator_node()) {
             self.membership.refused_parent = parent;
             self.orphaned();
-        }
-    }
-
-    /// Whoever reports over this node hangs below it, also if it was let go because it seemed to be above as well ([`Node::leave_circle`]):
-    /// it does not know of that, and says who it is no second time. (To the coordinator anybody reports who has lost its parent.)
-    fn keep_child(&mut self, link: LinkId) {
-        let below = !self.is_coordinating() && self.upward_link() != Some(link);
-        if let Some(node) = self.member_at(link).filter(|_| below)
-            && self.membership.let_go.remove(&node)
-            && self.membership.children.insert(node)
-        {
-            self.greet_child(link);
-        }
-    }
-
-    /// Reports of nodes further down.
-    pub(super) fn reports_from(&mut self, link: LinkId, reports: Vec<SignedReport>) {
-        if reports.iter().any(|report| Some(report.from) == self.id()) && !self.is_coordinating() {
-            return self.leave_circle(link);
-        }
-        self.keep_child(link);
-        for report in reports {
-            let child = report.introduces() && self.member_at(link) == Some(report.from);
-            if child && self.membership.children.insert(report.from) {
-                self.greet_with_succession(link);
-                self.greet_child(link);
-            }
-            if !child && report.introduces() && self.is_coordinating() && !self.is_child_of_coordinator(report.from) {
-                // It has taken its place.
-                self.membership.children.remove(&report.from);
-            }
-            if self.is_coordinating() {
-                self.verify_report(link, report);
-            } else if self.membership.reports_bytes < REPORTS_HELD_BYTES_MAX {
-                self.await_release(&report.report);
-                self.pass_up(report);
-            }
         }
     }
 }

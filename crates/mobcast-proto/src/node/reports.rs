@@ -7,13 +7,18 @@ use crate::content::manifest::SignatureDomain;
 use crate::group::report::{NodeResult, Report, SignedReport};
 use crate::io::Signer;
 use crate::time::Duration;
-use crate::units::Signature;
+use crate::units::{LinkId, Signature};
 use crate::wire::frame::{Frame, REPORTS_BYTES_MAX, REPORTS_PER_FRAME};
 
 /// Reports travel up the control tree together with others of the same few milliseconds.
 const REPORT_INTERVAL: Duration = Duration::from_millis(2);
 /// What a leaf of the tree says about an object that came in one frame waits so long: others are still waiting for the object.
 const WHOLE_REPORT_HOLD: Duration = Duration::from_millis(1);
+/// Reports of others that a node holds while it has no way up: what their results and receipts take in a group of some
+/// ten thousand nodes.
+pub(super) const REPORTS_HELD_BYTES_MAX: usize = 4 << 20;
+
+// ---- Upwards ----
 
 impl Node {
     /// Says something to the coordinator.
@@ -74,6 +79,57 @@ impl Node {
         if !reports.is_empty() {
             self.send(link, Frame::Reports { reports });
         }
+    }
+}
+
+// ---- Those of others ----
+
+impl Node {
+    /// Reports of nodes further down.
+    pub(super) fn reports_from(&mut self, link: LinkId, reports: Vec<SignedReport>) {
+        if reports.iter().any(|report| Some(report.from) == self.id()) && !self.is_coordinating() {
+            return self.leave_circle(link);
+        }
+        self.keep_child(link);
+        for report in reports {
+            let child = report.introduces() && self.member_at(link) == Some(report.from);
+            if child && self.membership.children.insert(report.from) {
+                self.greet_with_succession(link);
+                self.greet_child(link);
+            }
+            if !child && report.introduces() && self.is_coordinating() && !self.is_child_of_coordinator(report.from) {
+                // It has taken its place.
+                self.membership.children.remove(&report.from);
+            }
+            if self.is_coordinating() {
+                self.verify_report(link, report);
+            } else if self.membership.reports_bytes < REPORTS_HELD_BYTES_MAX {
+                self.await_release(&report.report);
+                self.pass_up(report);
+            }
+        }
+    }
+
+    /// Whoever reports over this node hangs below it, also if it was let go because it seemed to be above as well ([`Node::leave_circle`]):
+    /// it does not know of that, and says who it is no second time. (To the coordinator anybody reports who has lost its parent.)
+    fn keep_child(&mut self, link: LinkId) {
+        let below = !self.is_coordinating() && self.upward_link() != Some(link);
+        if let Some(node) = self.member_at(link).filter(|_| below)
+            && self.membership.let_go.remove(&node)
+            && self.membership.children.insert(node)
+        {
+            self.greet_child(link);
+        }
+    }
+
+    /// A report of this node has come back to it: whoever is above it hangs below it too. It turns to the coordinator.
+    fn leave_circle(&mut self, link: LinkId) {
+        if let Some(child) = self.member_at(link)
+            && self.membership.children.remove(&child)
+        {
+            self.membership.let_go.insert(child);
+        }
+        self.refuse_parent();
     }
 }
 

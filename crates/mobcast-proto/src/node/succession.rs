@@ -17,7 +17,7 @@ use crate::units::{BroadcastId, LinkId, NodeId, Signature};
 use crate::wire::frame::Frame;
 
 use super::founder::FOUNDER;
-use super::group::REPORTS_HELD_BYTES_MAX;
+use super::reports::REPORTS_HELD_BYTES_MAX;
 use super::{Node, Pending};
 
 /// The first successor leaves a coordinator that is out of reach this long to come back: two attempts over a
