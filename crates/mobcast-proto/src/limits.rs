@@ -39,6 +39,9 @@ pub const FRAMES_WAITING_BYTES_MAX: usize = 8 << 20;
 /// Control frames that have come over all links of a node and that it has not handled, bytes: a few milliseconds of a fast link. Short
 /// numbers and many lists make up to seven times as much of them in memory.
 pub const FRAMES_ARRIVED_BYTES_MAX: usize = 512 << 10;
+/// What a node has passed on for others over a link and does not know to be through, bytes: half of what may wait there before the link
+/// is given up, so that they cannot bring that about.
+pub const PASSED_ON_BYTES_MAX: usize = 512 << 10;
 /// Buffers of a link, bytes: what has been received and not been taken apart, what is sealed and not sent, and a span
 /// of payload.
 const LINK_BUFFERS_BYTES: u64 = (128 + 128 + 256) * KIB;

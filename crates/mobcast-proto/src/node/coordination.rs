@@ -292,9 +292,10 @@ impl Node {
             return self.send(link, frame);
         }
         let Some(coordinator) = &self.coordinator else { return };
-        // It knows nothing of a new parent before it has this frame.
+        // It knows nothing of a new parent before it has this frame. An old one may be below it by now.
         let before = self.coordination.moving.get(&node).map(|moving| moving.old_parent);
-        let before = before.filter(|&parent| coordinator.member(parent).is_some());
+        let before = before
+            .filter(|&parent| coordinator.member(parent).is_some() && !coordinator.path_to(parent).contains(&node));
         let place = before.or_else(|| coordinator.parent_of(node));
         let Some(parent) = place else { return };
         let mut path = coordinator.path_to(parent);

@@ -13,6 +13,9 @@ use crate::wire::frame::{Frame, Hello, Join};
 use super::Node;
 
 mod retire;
+mod under_way;
+
+use under_way::UnderWay;
 
 /// A dial that has not succeeded for this long is given up.
 const DIAL_PATIENCE: Duration = SILENCE_MAX;
@@ -32,7 +35,9 @@ pub(super) struct Link {
     heard_at: Time,
     /// Whether the coordinator was told that nobody answers.
     complained: bool,
+    /// The last ping's token.
     pinged_at: Option<Time>,
+    under_way: UnderWay,
     rtt_min: Option<Duration>,
     /// How often its round-trip time was measured.
     answers: u32,
@@ -57,6 +62,7 @@ impl Link {
             heard_at: now,
             complained: false,
             pinged_at: None,
+            under_way: UnderWay::default(),
             rtt_min: None,
             answers: 0,
             strays: 0,
@@ -383,9 +389,10 @@ impl Node {
 
     pub(super) fn ping(&mut self, link: LinkId) {
         if let Some(state) = self.links.get_mut(&link) {
-            state.pinged_at = Some(self.now);
+            // Later than the last one's, however soon after it: the answer shows what has come through before it.
+            let token = state.pinged_at.map_or(self.now.0, |last| self.now.0.max(last.0 + 1));
+            state.pinged_at = Some(Time(token));
             state.strays = 0;
-            let token = self.now.0;
             self.send(link, Frame::Ping { token });
         }
     }
@@ -393,7 +400,7 @@ impl Node {
     pub(super) fn pong(&mut self, link: LinkId, token: u64) {
         let now = self.now;
         let Some(state) = self.links.get_mut(&link) else { return };
-        if token > now.0 {
+        if token > state.pinged_at.map_or(now.0, |last| last.0.max(now.0)) {
             return self.drop_peer(link, CloseReason::Violation("answered a ping that was never sent".into()));
         }
         let rtt = now.since(Time(token));
@@ -402,6 +409,7 @@ impl Node {
         for broadcast in self.broadcasts.values_mut() {
             broadcast.handle_rtt(link, rtt);
         }
+        self.note_through(link, Time(token));
     }
 
     /// Shortest round-trip time seen on a link.

@@ -1,6 +1,6 @@
 //! What a node knows of its place in the group.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 use crate::content::slots::SlotSet;
@@ -80,7 +80,7 @@ pub(super) struct Membership {
     /// Attempts to reach peers that failed in a row.
     pub(super) dial_failures: BTreeMap<NodeId, u32>,
     /// Reports on their way up, each with its bytes.
-    pub(super) reports: Vec<(SignedReport, usize)>,
+    pub(super) reports: VecDeque<(SignedReport, usize)>,
     /// Bytes of them all.
     pub(super) reports_bytes: usize,
     /// When they are sent.

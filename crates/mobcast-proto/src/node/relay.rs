@@ -3,10 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::limits::PASSED_ON_BYTES_MAX;
 use crate::units::{LinkId, NodeId};
 use crate::wire::frame::Frame;
 
 use super::Node;
+
+/// What a frame on its way down has beside the frame in it and the path.
+const ROUTED_BYTES: usize = 16;
 
 /// What a node has passed on to relays below it and does not know to be through. A member right below that is no relay gets views of
 /// its own alone: it need not answer, and whether it sleeps keeps no others waiting.
@@ -71,10 +75,16 @@ impl Relay {
 
 impl Node {
     /// A frame on its way down the tree. Only what the authority has signed travels so: of anything else the receiver
-    /// could not tell who says it.
+    /// could not tell who says it. What there is no room for is left out: the coordinator sends again what is not acknowledged.
     pub(super) fn routed(&mut self, path: Vec<NodeId>, frame: Vec<u8>) {
+        // A way down leads to each node once. In circles, one frame of anybody's would fill the links of others.
+        let steps: BTreeSet<NodeId> = path.iter().copied().chain(self.id()).collect();
+        if steps.len() <= path.len() {
+            return;
+        }
         let Some((&next, rest)) = path.split_first() else { return };
-        let Some(link) = self.link_to(next) else { return };
+        let Some(link) = self.link_to(next).filter(|&link| self.under_way(link) < PASSED_ON_BYTES_MAX) else { return };
+        let bytes = frame.len() + ROUTED_BYTES + path.len() * size_of::<NodeId>();
         let frame = if rest.is_empty() {
             // The last relay is not to blame for what another one wrote.
             let Ok(frame @ Frame::Assign { .. }) = Frame::decode(&frame) else { return };
@@ -83,7 +93,7 @@ impl Node {
             self.relay.passed_on(next);
             Frame::Routed { path: rest.to_vec(), frame }
         };
-        self.send(link, frame);
+        self.pass_on(link, frame, bytes);
     }
 
     /// Whoever sends frames to be passed on asks whether those before this one are through.
@@ -125,6 +135,7 @@ impl Node {
 mod tests {
     use super::*;
     use crate::io::Output;
+    use crate::limits::FRAME_BYTES_MAX;
     use crate::node::testing::{founder, linked, outputs};
     use crate::time::Time;
 
@@ -239,5 +250,40 @@ mod tests {
         between.node.handle_link_down(Time::ZERO, below);
         let answer = (above, Frame::WayClear { token: 7 });
         assert!(sent(&mut between.node).contains(&answer), "what was on its way is lost, and awaited no more");
+    }
+
+    #[test]
+    fn what_goes_round_in_circles_is_not_passed_on() {
+        let mut between = Between::new();
+        for path in [&[10, 11, 10][..], &[10, 0, 11]] {
+            let path = path.iter().copied().map(NodeId).collect();
+            let frame = Frame::Routed { path, frame: Frame::Bye.encode() };
+            assert_eq!(between.said(between.above, frame), []);
+        }
+    }
+
+    #[test]
+    fn no_more_is_passed_on_than_comes_through() {
+        let mut between = Between::new();
+        let (above, [below, _]) = (between.above, between.below);
+        let flood = |between: &mut Between| {
+            let routed = || Frame::Routed { path: [10, 20].map(NodeId).into(), frame: vec![0; 60 << 10] };
+            (0..32).flat_map(|_| between.said(above, routed())).collect::<Vec<_>>()
+        };
+        let said = flood(&mut between);
+        let bytes = |said: &[(LinkId, Frame)]| said.iter().map(|(_, frame)| frame.encode().len()).sum::<usize>();
+        let expected = PASSED_ON_BYTES_MAX..PASSED_ON_BYTES_MAX + FRAME_BYTES_MAX;
+        assert!(expected.contains(&bytes(&said)), "{} bytes", bytes(&said));
+        let ping = said.iter().find_map(|(_, frame)| match frame {
+            Frame::Ping { token } => Some(*token),
+            _ => None,
+        });
+        let pong = Frame::Pong { token: ping.expect("it asks what is through") };
+        assert_eq!(between.said(below, pong), []);
+        let more = bytes(&flood(&mut between));
+        assert!(
+            (PASSED_ON_BYTES_MAX / 2..PASSED_ON_BYTES_MAX).contains(&more),
+            "{more} bytes in the place of what was"
+        );
     }
 }

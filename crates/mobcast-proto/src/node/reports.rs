@@ -6,6 +6,7 @@ use super::{Node, Pending};
 use crate::content::manifest::SignatureDomain;
 use crate::group::report::{NodeResult, Report, SignedReport};
 use crate::io::Signer;
+use crate::limits::PASSED_ON_BYTES_MAX;
 use crate::time::Duration;
 use crate::units::{LinkId, Signature};
 use crate::wire::frame::{Frame, REPORTS_BYTES_MAX, REPORTS_PER_FRAME};
@@ -17,6 +18,8 @@ const WHOLE_REPORT_HOLD: Duration = Duration::from_millis(1);
 /// Reports of others that a node holds while it has no way up: what their results and receipts take in a group of some
 /// ten thousand nodes.
 pub(super) const REPORTS_HELD_BYTES_MAX: usize = 4 << 20;
+/// While so much is under way over the link up, further ones wait.
+const REPORTS_UNDER_WAY_BYTES_MAX: usize = PASSED_ON_BYTES_MAX / 2;
 
 // ---- Upwards ----
 
@@ -46,7 +49,7 @@ impl Node {
         let due = self.membership.reports_flushed.map_or(self.now, |at| at + REPORT_INTERVAL);
         let due = due.max(self.now + self.report_hold(&report.report));
         self.membership.reports_bytes += bytes;
-        self.membership.reports.push((report, bytes));
+        self.membership.reports.push_back((report, bytes));
         self.membership.reports_at = Some(self.membership.reports_at.map_or(due, |at| at.min(due)));
     }
 
@@ -61,24 +64,30 @@ impl Node {
         if is_whole && self.membership.children.is_empty() { WHOLE_REPORT_HOLD } else { Duration::ZERO }
     }
 
+    /// Sends what there is room for on the way up. The rest follows when that is through.
     pub(super) fn flush_reports(&mut self) {
         self.membership.reports_at = None;
         let Some(link) = self.upward_link() else { return };
         self.membership.reports_flushed = Some(self.now);
-        self.membership.reports_bytes = 0;
+        while self.under_way(link) < REPORTS_UNDER_WAY_BYTES_MAX
+            && let Some((reports, bytes)) = self.next_reports()
+        {
+            self.pass_on(link, Frame::Reports { reports }, bytes);
+        }
+    }
+
+    /// As many of those that wait as a frame takes, and their bytes.
+    fn next_reports(&mut self) -> Option<(Vec<SignedReport>, usize)> {
         let (mut reports, mut bytes) = (Vec::new(), 0);
-        for (report, report_bytes) in std::mem::take(&mut self.membership.reports) {
+        while let Some(&(_, next)) = self.membership.reports.front()
             // One alone fits: it came in a frame, or is this node's own.
-            if reports.len() == REPORTS_PER_FRAME || (bytes > 0 && bytes + report_bytes > REPORTS_BYTES_MAX) {
-                self.send(link, Frame::Reports { reports: std::mem::take(&mut reports) });
-                bytes = 0;
-            }
-            bytes += report_bytes;
-            reports.push(report);
+            && (bytes == 0 || (reports.len() < REPORTS_PER_FRAME && bytes + next <= REPORTS_BYTES_MAX))
+        {
+            reports.extend(self.membership.reports.pop_front().map(|(report, _)| report));
+            bytes += next;
         }
-        if !reports.is_empty() {
-            self.send(link, Frame::Reports { reports });
-        }
+        self.membership.reports_bytes -= bytes;
+        (!reports.is_empty()).then_some((reports, bytes))
     }
 }
 
@@ -137,39 +146,78 @@ impl Node {
 mod tests {
     use super::*;
     use crate::content::have::Run;
+    use crate::group::assignment::Credential;
     use crate::group::assignment::tests::assignment;
-    use crate::io::{Output, PeerIdentity};
-    use crate::node::testing::joiner;
+    use crate::io::Output;
+    use crate::limits::FRAME_BYTES_MAX;
+    use crate::node::testing::{joiner, linked, outputs};
     use crate::time::Time;
-    use crate::units::{BroadcastId, ClusterId, NodeId, PieceIndex};
-    use crate::wire::frame::Hello;
+    use crate::units::{BroadcastId, GroupId, NodeId, PieceIndex, PublicKey};
+
+    /// Member 9 without links, and its parent.
+    fn member() -> (Node, NodeId) {
+        let mut node = joiner();
+        let (group, key) = (GroupId([7; 16]), PublicKey([8; 32]));
+        let credential = Credential { group, node: NodeId(9), key, expires_unix_s: u64::MAX };
+        node.membership.set_identity(credential, Signature::default());
+        node.apply_assignment(assignment());
+        let parent = node.membership.parent().expect("has its place");
+        (node, parent)
+    }
+
+    /// Of somebody below it; each run takes two bytes.
+    fn receipt(runs: u32) -> SignedReport {
+        let pieces = (0..runs).map(|i| Run { first: PieceIndex(2 * i), count: 1 }).collect();
+        let report = Report::Receipt { broadcast: BroadcastId::default(), pieces };
+        SignedReport { from: NodeId(20), report, signature: Signature::default() }
+    }
+
+    /// Bytes of each frame with reports that the node sends, and its last ping.
+    fn sent(node: &mut Node) -> (Vec<usize>, Option<u64>) {
+        let (mut reports, mut ping) = (Vec::new(), None);
+        for output in outputs(node) {
+            match output {
+                Output::Send { frame: frame @ Frame::Reports { .. }, .. } => reports.push(frame.encode().len()),
+                Output::Send { frame: Frame::Ping { token }, .. } => ping = Some(token),
+                _ => {}
+            }
+        }
+        (reports, ping)
+    }
 
     #[test]
     fn a_large_report_behind_a_small_one_gets_a_frame_of_its_own() {
-        let mut node = joiner();
-        node.apply_assignment(assignment());
-        let (parent, cluster) = (node.membership.parent().expect("has its place"), ClusterId(1));
-        let hello = Hello { node: parent, cluster, ..node.hello(0) };
-        node.accept_link(Time::ZERO, PeerIdentity::Member { node: parent, cluster }, &hello);
+        let (mut node, parent) = member();
+        linked(&mut node, parent);
         node.membership.reports.clear();
-        while node.poll_output().is_some() {}
-        let receipt = |runs: u32| SignedReport {
-            from: NodeId(9),
-            report: Report::Receipt {
-                broadcast: BroadcastId::default(),
-                pieces: (0..runs).map(|i| Run { first: PieceIndex(2 * i), count: 1 }).collect(),
-            },
-            signature: Signature::default(),
-        };
+        outputs(&mut node);
         // Both have come, and the large one nearly fills a frame.
         [1_000, 34_000].into_iter().for_each(|runs| node.pass_up(receipt(runs)));
         node.flush_reports();
-        let mut sent = Vec::new();
-        while let Some(output) = node.poll_output() {
-            if let Output::Send { frame: frame @ Frame::Reports { .. }, .. } = output {
-                sent.push(frame.encode().len());
-            }
-        }
+        let (sent, _) = sent(&mut node);
         assert!(matches!(sent[..], [small, large] if small < 3_000 && large > 68_000), "{sent:?}");
+    }
+
+    #[test]
+    fn no_more_of_what_has_waited_for_a_way_up_is_sent_at_once_than_the_link_takes() {
+        let (mut node, parent) = member();
+        let report = receipt(10_000);
+        let all = (2 << 20) / report.encoded_len();
+        (0..all).for_each(|_| node.pass_up(report.clone()));
+        let link = linked(&mut node, parent);
+        let (mut reports, mut ping) = sent(&mut node);
+        let mut arrived = reports.len();
+        for millisecond in 1.. {
+            let bytes: usize = reports.iter().sum();
+            assert!(bytes <= REPORTS_UNDER_WAY_BYTES_MAX + FRAME_BYTES_MAX, "{bytes} bytes at once");
+            let now = Time::ZERO + Duration::from_millis(millisecond);
+            node.handle_timeout(now);
+            assert_eq!(sent(&mut node), (vec![], None), "the parent has not answered");
+            let Some(token) = ping else { break };
+            node.handle_frame(now, link, Frame::Pong { token });
+            (reports, ping) = sent(&mut node);
+            arrived += reports.len();
+        }
+        assert_eq!(arrived, all, "each fills a frame");
     }
 }

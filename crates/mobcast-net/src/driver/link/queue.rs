@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use mobcast_proto::limits::{FRAMES_WAITING_BYTES_MAX, LINKS_MAX};
+use mobcast_proto::limits::{FRAMES_WAITING_BYTES_MAX, LINKS_MAX, PASSED_ON_BYTES_MAX};
 use mobcast_proto::{BroadcastId, ByteRange, PieceIndex};
 use tokio::sync::Notify;
 
@@ -15,6 +15,7 @@ use crate::driver::store::Store;
 /// Control frames that may wait for one peer, bytes. A peer that lets more pile up does not read; those that do are
 /// sent everything within milliseconds.
 const FRAME_BYTES_MAX: usize = 1 << 20;
+const _: () = assert!(2 * PASSED_ON_BYTES_MAX <= FRAME_BYTES_MAX);
 /// A peer for which no more than this waits is not given up, however much waits for the others.
 const FRAME_BYTES_MIN: usize = 128 << 10;
 const _: () = assert!(FRAME_BYTES_MIN * LINKS_MAX <= FRAMES_WAITING_BYTES_MAX);
