@@ -102,6 +102,7 @@ enum Pending {
     VerifySuccession { succession: Succession, signature: Signature, link: LinkId },
     VerifyRootLost { broadcast: BroadcastId, frame: Frame, link: LinkId },
     VerifyReport { report: SignedReport, link: LinkId },
+    VerifyOwnReport { link: LinkId, others: Vec<SignedReport> },
     VerifyAnnouncement { broadcast: BroadcastId },
     VerifyBatch { link: LinkId, batch: Batch, signature: Signature },
     VerifyAbort { broadcast: BroadcastId, reason: String, frame: Frame, link: LinkId },

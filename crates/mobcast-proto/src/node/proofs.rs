@@ -94,6 +94,7 @@ impl Node {
                 self.root_loss_verified(broadcast, frame, link, valid);
             }
             Pending::VerifyReport { report, link } => self.report_verified(link, report, valid),
+            Pending::VerifyOwnReport { link, others } => self.own_report_verified(link, others, valid),
             Pending::VerifyAnnouncement { broadcast } => self.announcement_verified(broadcast, valid),
             Pending::VerifyBatch { link, batch, signature } => self.batch_verified(link, batch, signature, valid),
             Pending::VerifyAbort { broadcast, reason, frame, link } => {

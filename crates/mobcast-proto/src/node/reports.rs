@@ -95,9 +95,12 @@ impl Node {
 
 impl Node {
     /// Reports of nodes further down.
-    pub(super) fn reports_from(&mut self, link: LinkId, reports: Vec<SignedReport>) {
-        if reports.iter().any(|report| Some(report.from) == self.id()) && !self.is_coordinating() {
-            return self.leave_circle(link);
+    pub(super) fn reports_from(&mut self, link: LinkId, mut reports: Vec<SignedReport>) {
+        let own = reports.iter().position(|report| Some(report.from) == self.id());
+        if let Some(own) = own.filter(|_| !self.is_coordinating()) {
+            let own = reports.remove(own);
+            reports.retain(|report| report.from != own.from);
+            return self.verify_own_report(link, own, reports);
         }
         self.keep_child(link);
         for report in reports {
@@ -131,6 +134,22 @@ impl Node {
         }
     }
 
+    /// Whether a report in this node's name is its own. The others that came with it wait for that.
+    fn verify_own_report(&mut self, link: LinkId, own: SignedReport, others: Vec<SignedReport>) {
+        let SignedReport { from, report, signature } = own;
+        let key = Some(self.config.key);
+        let check = self.check(SignatureDomain::Report, key, || SignedReport::body(from, &report), signature);
+        self.have_verified(Pending::VerifyOwnReport { link, others }, check.into_iter().collect());
+    }
+
+    pub(super) fn own_report_verified(&mut self, link: LinkId, others: Vec<SignedReport>, valid: bool) {
+        if valid {
+            self.leave_circle(link);
+        } else {
+            self.reports_from(link, others);
+        }
+    }
+
     /// A report of this node has come back to it: whoever is above it hangs below it too. It turns to the coordinator.
     fn leave_circle(&mut self, link: LinkId) {
         if let Some(child) = self.member_at(link)
@@ -150,7 +169,7 @@ mod tests {
     use crate::group::assignment::tests::assignment;
     use crate::io::Output;
     use crate::limits::FRAME_BYTES_MAX;
-    use crate::node::testing::{joiner, linked, outputs};
+    use crate::node::testing::{joiner, linked, outputs, to_verify};
     use crate::time::Time;
     use crate::units::{BroadcastId, GroupId, NodeId, PieceIndex, PublicKey};
 
@@ -219,5 +238,23 @@ mod tests {
             arrived += reports.len();
         }
         assert_eq!(arrived, all, "each fills a frame");
+    }
+
+    #[test]
+    fn a_forged_report_in_a_nodes_own_name_does_not_take_it_from_its_parent() {
+        let (mut node, parent) = member();
+        let link = linked(&mut node, NodeId(3));
+        let own = SignedReport { from: NodeId(9), ..receipt(1) };
+        let reports = vec![receipt(2), own.clone(), receipt(3), own];
+        for valid in [false, true] {
+            outputs(&mut node);
+            node.membership.reports.clear();
+            node.handle_frame(Time::ZERO, link, Frame::Reports { reports: reports.clone() });
+            let token = to_verify(&outputs(&mut node)).expect("it is checked whether it is its own");
+            node.handle_verified(Time::ZERO, token, valid);
+            assert_eq!(to_verify(&outputs(&mut node)), None, "one is enough");
+            let expected = if valid { (Some(parent), 0) } else { (None, 2) };
+            assert_eq!((node.membership.refused_parent, node.membership.reports.len()), expected);
+        }
     }
 }
