@@ -145,7 +145,7 @@ pub async fn run(args: BenchArgs) -> Outcome {
     let mut screen = Screen::new(args.output.quiet);
     let timed = async {
         match (&args.ticket, args.receivers) {
-            (Some(ticket), _) => receive(TicketSource::of(ticket), &args, &mut screen).await,
+            (Some(ticket), _) => receive(TicketSource::of(ticket)?, &args, &mut screen).await,
             (None, Some(receivers)) => send(&args, receivers, &mut screen).await,
             (None, None) => {
                 let remedy = "say --receivers N in the first process, and in the others the ticket that it printed";

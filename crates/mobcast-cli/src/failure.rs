@@ -4,6 +4,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use crate::output::printable;
+use crate::ticket::without_tickets;
 
 /// The exit statuses of the command's contract.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,11 +41,11 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure with a message of one line.
+    /// A failure with a message of one line, which quotes no ticket: one may stand in a file name's place.
     pub fn new(status: Status, message: impl fmt::Display) -> Failure {
         // An error of a library may have several lines; scripts count on one.
         let message = message.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
-        Failure { status, message: printable(&message) }
+        Failure { status, message: printable(&without_tickets(&message)) }
     }
 
     /// The user interrupted the command.

@@ -46,7 +46,10 @@ const WORKERS_MAX: usize = 4;
 
 fn main() -> ExitCode {
     demo::end_with_parent();
-    let cli = Cli::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    let cli = match Cli::read(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
     start_logs();
     match run(cli) {
         Ok(()) => Status::Done.into(),
@@ -55,6 +58,18 @@ fn main() -> ExitCode {
             failure.status.into()
         }
     }
+}
+
+/// Says what is wrong with a command line. A ticket at the wrong place in it is not quoted.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let text = error.to_string();
+    let shown = ticket::without_tickets(&text);
+    if shown == text {
+        // In colours; and help, which was asked for, on standard output.
+        error.exit();
+    }
+    output::tell(&shown);
+    Status::Usage.into()
 }
 
 fn run(cli: Cli) -> Outcome {

@@ -20,6 +20,8 @@ use crate::failure::{Failure, Outcome, Status};
 pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// No ticket is nearly as long, bytes; what is longer is some other file.
 const TEXT_BYTES_MAX: u64 = 4096;
+/// What has so many of a ticket's characters behind its beginning is one, perhaps damaged: the secret follows the first twenty.
+const SECRET_CHARS_MIN: usize = 40;
 
 /// Where a ticket comes from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,11 +36,19 @@ pub enum TicketSource {
 
 impl TicketSource {
     /// Reads `TICKET`, `@FILE` or `@-`.
-    pub fn of(argument: &OsStr) -> TicketSource {
-        match argument.as_bytes() {
-            b"@-" => TicketSource::Stdin,
-            [b'@', path @ ..] => TicketSource::File(OsStr::from_bytes(path).into()),
-            _ => TicketSource::Text(argument.to_string_lossy().into_owned()),
+    pub fn of(argument: &OsStr) -> Outcome<TicketSource> {
+        let [b'@', path @ ..] = argument.as_bytes() else {
+            return Ok(TicketSource::Text(argument.to_string_lossy().into_owned()));
+        };
+        let name = String::from_utf8_lossy(path);
+        match path {
+            b"-" => Ok(TicketSource::Stdin),
+            // A file would be waited for, and named.
+            _ if without_tickets(&name) != name => Err(Failure::new(
+                Status::Usage,
+                "a ticket stands where the name of its file should: leave the @ out, or give the file that holds it",
+            )),
+            _ => Ok(TicketSource::File(OsStr::from_bytes(path).into())),
         }
     }
 
@@ -52,10 +62,10 @@ impl TicketSource {
         let environment = environment.filter(|ticket| !ticket.is_empty());
         match (first, second, environment) {
             (Some(destination), None, Some(ticket)) if !looks_like_ticket(&destination) => {
-                Ok((TicketSource::of(&ticket), Some(destination.into())))
+                Ok((TicketSource::of(&ticket)?, Some(destination.into())))
             }
-            (Some(ticket), destination, _) => Ok((TicketSource::of(&ticket), destination.map(PathBuf::from))),
-            (None, destination, Some(ticket)) => Ok((TicketSource::of(&ticket), destination.map(PathBuf::from))),
+            (Some(ticket), destination, _) => Ok((TicketSource::of(&ticket)?, destination.map(PathBuf::from))),
+            (None, destination, Some(ticket)) => Ok((TicketSource::of(&ticket)?, destination.map(PathBuf::from))),
             (None, _, None) => Err(Failure::new(
                 Status::Usage,
                 "there is no ticket: give the line that mobcast send printed, @FILE, @- or MOBCAST_TICKET",
@@ -102,6 +112,24 @@ impl TicketSource {
 fn looks_like_ticket(argument: &OsStr) -> bool {
     let bytes = argument.as_bytes();
     bytes.starts_with(b"@") || (bytes.starts_with(b"mob") && bytes.get(3).is_some_and(u8::is_ascii_digit))
+}
+
+/// A text in which of each ticket only the beginning is left.
+pub fn without_tickets(text: &str) -> String {
+    let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find("mob") {
+        let (before, found) = rest.split_at(at + 3);
+        shown.push_str(before);
+        let end = found.find(|c: char| !matches!(c, 'A'..='Z' | 'a'..='z' | '0'..='9' | '-' | '_'));
+        let (word, after) = found.split_at(end.unwrap_or(found.len()));
+        let is_ticket = word.starts_with(|c: char| c.is_ascii_digit()) && word.len() > SECRET_CHARS_MIN;
+        if is_ticket {
+            shown.push_str(&word[..1]);
+            shown.push('…');
+        }
+        rest = if is_ticket { after } else { found };
+    }
+    shown + rest
 }
 
 fn read_text(from: impl Read) -> io::Result<String> {
@@ -248,9 +276,21 @@ mod tests {
 
     #[test]
     fn a_ticket_is_a_text_a_file_or_standard_input() {
-        assert_eq!(TicketSource::of(OsStr::new("mob1abc")), text("mob1abc"));
-        assert_eq!(TicketSource::of(OsStr::new("@/tmp/t")), TicketSource::File("/tmp/t".into()));
-        assert_eq!(TicketSource::of(OsStr::new("@-")), TicketSource::Stdin);
+        assert_eq!(TicketSource::of(OsStr::new("mob1abc")), Ok(text("mob1abc")));
+        assert_eq!(TicketSource::of(OsStr::new("@/tmp/t")), Ok(TicketSource::File("/tmp/t".into())));
+        assert_eq!(TicketSource::of(OsStr::new("@-")), Ok(TicketSource::Stdin));
+    }
+
+    #[test]
+    fn of_a_ticket_only_the_beginning_is_shown() {
+        let secret = "A1_-".repeat(SECRET_CHARS_MIN / 4);
+        for (shown, of) in [
+            ("'mob1…' found".to_owned(), format!("'mob1{secret}' found")),
+            ("mobmob2…, mob1….".into(), format!("mobmob2{secret}x, mob1{secret}.")),
+            (format!("mob{secret} mob1{} mob", &secret[1..]), format!("mob{secret} mob1{} mob", &secret[1..])),
+        ] {
+            assert_eq!(without_tickets(&of), shown);
+        }
     }
 
     #[test]

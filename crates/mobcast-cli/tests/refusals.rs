@@ -164,6 +164,25 @@ fn a_forged_ticket_does_not_admit() {
 }
 
 #[test]
+fn a_ticket_in_the_wrong_place_is_not_quoted() {
+    let experiment = Experiment::new();
+    let send = experiment.send([experiment.file("source", 100)]);
+    let ticket = send.first_line();
+    let file = format!("@{ticket}");
+    for (code, words) in [
+        (2, &["recv", "a", "b", &ticket][..]),
+        (2, &["recv", "--wait", &ticket]),
+        (2, &["recv", &file]),
+        (2, &["bench", &file]),
+        (5, &["send", &ticket]),
+    ] {
+        let ended = run(words);
+        assert_eq!(ended.code, code, "{}", ended.stderr);
+        assert!(!ended.stderr.contains(&ticket), "{words:?}: the ticket is a secret");
+    }
+}
+
+#[test]
 fn a_ticket_of_an_earlier_sender_at_the_same_address_does_not_admit() {
     let experiment = Experiment::new();
     let source = experiment.file("source", 100);
