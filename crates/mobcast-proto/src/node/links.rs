@@ -24,6 +24,10 @@ const DIAL_PATIENCE: Duration = SILENCE_MAX;
 /// node instead.
 const ANSWER_PATIENCE: Duration = Duration::from_millis(1_500);
 
+/// A link over which somebody asks to be admitted is closed after this, whatever it says: its place is wanted by others. Admission takes a few
+/// measurements, of up to two seconds each, and a member that takes no place for half of this is given up.
+const JOINING_MAX: Duration = SILENCE_MAX.times(2);
+
 /// One link.
 #[derive(Debug)]
 pub(super) struct Link {
@@ -32,6 +36,8 @@ pub(super) struct Link {
     /// Broadcasts that the peer hears of with the greeting.
     greeted: Vec<BroadcastId>,
     identity: Option<PeerIdentity>,
+    /// When it was accepted, or this node began to dial.
+    since: Time,
     heard_at: Time,
     /// Whether the coordinator was told that nobody answers.
     complained: bool,
@@ -59,6 +65,7 @@ impl Link {
             dial: None,
             greeted: Vec::new(),
             identity: None,
+            since: now,
             heard_at: now,
             complained: false,
             pinged_at: None,
@@ -101,6 +108,10 @@ impl Link {
     /// Whether somebody at the other end may ask to be admitted, and nothing else.
     fn is_joiner(&self) -> bool {
         self.identity == Some(PeerIdentity::Joiner)
+    }
+
+    fn is_joining_for_too_long(&self, now: Time) -> bool {
+        self.is_joiner() && now.since(self.since) >= JOINING_MAX
     }
 
     /// The member at the other end, once the link is up; none for a link that only serves to be admitted, and for one that is
@@ -355,6 +366,10 @@ impl Node {
                 }
                 continue;
             }
+            if link.is_joining_for_too_long(now) {
+                self.close(id, CloseReason::Full);
+                continue;
+            }
             let silence = now.since(link.heard_at);
             let limit = if link.identity.is_none() { DIAL_PATIENCE } else { SILENCE_MAX };
             if link.identity.is_none() && silence >= ANSWER_PATIENCE && !link.complained {
@@ -433,7 +448,8 @@ impl Node {
 mod tests {
     use super::*;
     use crate::group::assignment::tests::assignment;
-    use crate::node::testing::joiner;
+    use crate::node::testing::{founder, joiner, outputs};
+    use crate::wire::NODE_UNKNOWN;
 
     fn greets(node: &mut Node, member: u32, cluster: u32) -> Option<ClusterId> {
         let (member, cluster) = (NodeId(member), ClusterId(cluster));
@@ -487,6 +503,22 @@ mod tests {
     fn a_busy_link_is_pinged_less_often_than_a_silent_one() {
         assert_eq!(pinged(false), (1..=50).step_by(4).collect::<Vec<_>>(), "every two seconds");
         assert_eq!(pinged(true), [1, 5, 25, 45], "every ten once its round-trip time was measured twice");
+    }
+
+    #[test]
+    fn whoever_asks_to_be_admitted_for_ever_is_closed_however_often_it_pings() {
+        let mut node = founder();
+        let hello = Hello { node: NODE_UNKNOWN, ..node.hello(0) };
+        let link = node.accept_link(Time::ZERO, PeerIdentity::Joiner, &hello);
+        let second = |second| Time::ZERO + Duration::from_secs(second);
+        let is_closed = |node: &mut Node, now: Time| {
+            node.handle_timeout(now);
+            node.handle_frame(now, link, Frame::Ping { token: 1 });
+            outputs(node).iter().any(|output| matches!(output, Output::Close { .. }))
+        };
+        assert!((1..20).all(|now| !is_closed(&mut node, second(now))));
+        assert!(is_closed(&mut node, second(20)));
+        node.check_invariants();
     }
 
     #[test]
