@@ -3,13 +3,14 @@
 //! cluster carry a part of what enters and leaves it.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::iter::repeat_n;
 
 use mobcast_topology::packing::PackedTree;
 use mobcast_topology::{Cluster, ClusterIndex, Topology};
 
 use super::plan::{Order, Plan, PlanError, PlanInput, PlanTree, Split};
-use super::{ASSUMED_CARD_BYTES_PER_S, FIRST_FLIGHT_BYTES};
+use super::{ASSUMED_CARD_BYTES_PER_S, FIRST_FLIGHT_BYTES, flat};
 use crate::limits::TREES_MAX;
 use crate::time::Duration;
 
@@ -40,7 +41,8 @@ pub(super) fn plan(input: &PlanInput<'_>, strategy: &'static str, pack: Packing,
         packed.sort_by_key(|tree| Reverse(tree.rate_bytes_per_s));
         packed.truncate(TREES_MAX);
     }
-    let mut trees = trees_of_nodes(&packed, &part, input.order, how.split);
+    let trees = trees_of_nodes(&packed, &part, input.order, how.split);
+    let mut trees = trees.ok_or(PlanError::TooManyLinks { strategy })?;
     if how.shaped {
         let rates = fitted_rates(&trees, &part, input.order, None);
         trees.iter_mut().zip(rates).for_each(|((rate, _), fitted)| *rate = fitted);
@@ -55,12 +57,29 @@ pub(super) fn plan(input: &PlanInput<'_>, strategy: &'static str, pack: Packing,
 /// A tree of nodes: its rate, and each position's parent.
 type Tree = (u64, Vec<Option<usize>>);
 
-/// Trees of nodes for the trees of clusters, in as few turns as do. Each turn is one more connection on every link that its tree takes, and
-/// those share the link: a piece takes as many times as long to get across as there are, and it passes several links. So there are no more
-/// than the cards of a cluster need to carry what enters and leaves it, and new connections to fill their links at once.
-fn trees_of_nodes(packed: &[PackedTree], part: &Topology, order: &Order, split: Split) -> Vec<Tree> {
+/// Trees of nodes for the trees of clusters, in no more turns than leave each node within its links; none if one is too many.
+fn trees_of_nodes(packed: &[PackedTree], part: &Topology, order: &Order, split: Split) -> Option<Vec<Tree>> {
     let largest = order.clusters().iter().map(|cluster| cluster.nodes.len()).max().unwrap_or(1);
     let most = largest.min(TURNS_MAX).min(TREES_MAX / packed.len()).max(1);
+    let mut fewer = (1..=most).rev().map(|most| in_few_turns(packed, part, order, split, most));
+    fewer.find(|trees| links_fit(trees, order.len()))
+}
+
+/// Whether no node has more neighbours in all trees together than it may have links.
+fn links_fit(trees: &[Tree], nodes: usize) -> bool {
+    let mut neighbours: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); nodes];
+    for (from, to) in trees.iter().flat_map(|(_, parents)| edges(parents)) {
+        neighbours[from].insert(to);
+        neighbours[to].insert(from);
+    }
+    let most = |position: usize| if position == 0 { flat::ROOT_CHILDREN_MAX } else { flat::CHILDREN_MAX };
+    neighbours.iter().enumerate().all(|(position, others)| others.len() <= most(position))
+}
+
+/// Trees of nodes for the trees of clusters, in as few turns as do, and `most`. Each turn is one more connection on every link that its tree
+/// takes, and those share the link: a piece takes as many times as long to get across as there are, and it passes several links. So there are
+/// no more than the cards of a cluster need to carry what enters and leaves it, and new connections to fill their links at once.
+fn in_few_turns(packed: &[PackedTree], part: &Topology, order: &Order, split: Split, most: usize) -> Vec<Tree> {
     let mut to_fill: Vec<usize> = packed.iter().map(|packed| connections_to_fill(packed, part).min(most)).collect();
     if split == Split::RoundRobin {
         // Trees of clusters that get equal parts have equally many turns.
@@ -204,7 +223,7 @@ fn parents(
 
 #[cfg(test)]
 pub(super) mod tests {
-    use mobcast_topology::{PayloadFactor, WanLink, packing};
+    use mobcast_topology::{PayloadFactor, WanLink, packing, preset};
 
     use super::*;
     use crate::strategy::plan::Planner;
@@ -320,6 +339,25 @@ pub(super) mod tests {
         let (near, far) = (trees_in_m2(10_000_000, |_| ()), trees_in_m2(50_000_000, |_| ()));
         assert!((2 * of_clusters..=4 * of_clusters).contains(&near), "{near}");
         assert!((10 * of_clusters..=16 * of_clusters).contains(&far), "{far}");
+    }
+
+    #[test]
+    fn nobody_has_more_neighbours_than_it_may_have_links() {
+        let sizes = [1, 16, 16, 16, 16, 16, 16, 16, 16];
+        // 100 ms of round trip ask for eleven turns of each of eight trees, which lead from the root to eight clusters.
+        let mut topology = preset::full_mesh(9, &Cluster::new("", 16), 3_000_000, 50_000_000);
+        for (index, name) in topology.indices().zip('A'..) {
+            topology.cluster_mut(index).unwrap().name = name.into();
+        }
+        let plan = plan_by("optimal-trees", &topology, &sizes);
+        let mut neighbours: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); sizes.iter().sum()];
+        for (from, to) in plan.trees.iter().flat_map(|tree| edges(&tree.parents)) {
+            neighbours[from].insert(to);
+            neighbours[to].insert(from);
+        }
+        let most = neighbours[1..].iter().map(BTreeSet::len).max().unwrap();
+        assert!(neighbours[0].len() <= 60 && most <= 40, "{} of the root, {most} of another one", neighbours[0].len());
+        assert_eq!(plan.trees.len(), 7 * 8, "as many turns as fit");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use mobcast_topology::Topology;
 use thiserror::Error;
 
 use crate::group::place::{PlanPlace, TreeChild, TreePlace};
+use crate::limits::LINKS_MAX;
 use crate::units::{ClusterId, NodeId};
 
 /// Nodes of one cluster, in the order of a plan.
@@ -241,6 +242,14 @@ pub enum PlanError {
     Unreachable {
         /// The root's cluster.
         root: String,
+    },
+    /// Some node would have more neighbours than it may have links.
+    #[error(
+        "by strategy {strategy} some node would have more than the {LINKS_MAX} links that it may have: take another strategy, or make fewer clusters"
+    )]
+    TooManyLinks {
+        /// Which one.
+        strategy: &'static str,
     },
 }
 
