@@ -249,6 +249,24 @@ fn a_link_that_is_cut_at_the_start_keeps_its_queue() {
 }
 
 #[test]
+fn a_link_that_is_slower_from_the_start_still_has_room_for_a_packet() {
+    let change =
+        "[[scenario]]\nname = \"slow\"\n[[scenario.change]]\nat_s = 0\nbetween = [\"A\", \"B\"]\nrate_mb_per_s = 1\n";
+    let random =
+        "[[scenario]]\nname = \"mayhem\"\n[scenario.random]\nevery_s = 1\nfactor_min = 0.1\nfactor_max = 0.4\n";
+    let house = House::new(&format!("{EXPERIMENT}{change}{random}"));
+    let short = TWO.replacen("one_way_delay_ms = 10.0", "one_way_delay_ms = 10.0\nqueue_ms = 1", 1);
+    std::fs::write(house.directory.path().join("topologies/two.toml"), short).unwrap();
+    let runs = Experiment::load(&house.path()).unwrap().runs(false);
+    assert!(runs.iter().any(|run| run.case.scenario == "mayhem"));
+    for run in runs {
+        let read = TopologyFile::parse(&run.settings().network, "start.toml").unwrap();
+        let (_, _, link) = read.topology.wan_links().next().unwrap();
+        assert_eq!(link.queue_bytes(), 1_500, "of what a millisecond of less than 1.5 MB/s is");
+    }
+}
+
+#[test]
 fn runs_repeat_on_the_outside_and_share_seed_and_network() {
     let house = House::new(
         "title = \"e\"\ntopology = \"two\"\nsizes_mb = [10]\nrival_sizes_mb = [5, 10]\nrepetitions = 3\nseed = 7\n\

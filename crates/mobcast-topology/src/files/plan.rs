@@ -2,6 +2,7 @@
 
 use super::experiment::{At, Experiment, Extent, ScenarioPlan};
 use super::rival::RivalFile;
+use super::topology::QUEUE_BYTES_MIN;
 use super::write::topology_text;
 use crate::network::{ClusterIndex, LinkRef, QueueLimit, Topology, WanLink};
 use crate::optimum::changing::{Bracket, bracket};
@@ -223,20 +224,21 @@ impl Extent {
     }
 }
 
-/// Makes the changes at time 0 part of the topology.
+/// Makes the changes at time 0 part of the topology, with queues as its file could say them. A link that is cut keeps that of the rate in its
+/// table, because nothing follows from a rate of zero; no queue is shorter than a packet.
 fn apply_first(topology: &mut Topology, changes: &mut Vec<Change>) {
     let later = changes.partition_point(|change| change.at_ns == 0);
+    let before: Vec<(ClusterIndex, ClusterIndex, WanLink)> = topology.wan_links().collect();
     for change in changes.drain(..later) {
-        keep_queue_of_cut(topology, change);
         topology.set_rate(change.link, change.rate_bytes_per_s).expect("the file was checked against the topology");
     }
-}
-
-/// A link that is cut from the start keeps the queue of the rate that its table says: nothing follows from a rate of zero.
-fn keep_queue_of_cut(topology: &mut Topology, change: Change) {
-    let LinkRef::Wan { from, to } = change.link else { return };
-    if let (Some(0), Some(link)) = (change.rate_bytes_per_s, topology.wan(from, to)) {
-        let queue = QueueLimit::Bytes(link.queue_bytes());
+    for (from, to, old) in before {
+        let link = topology.wan(from, to).expect("no change takes a link away");
+        let queue = match link.rate_bytes_per_s {
+            Some(0) => QueueLimit::Bytes(old.queue_bytes()),
+            _ if link.queue_bytes() < QUEUE_BYTES_MIN => QueueLimit::Bytes(QUEUE_BYTES_MIN),
+            _ => link.queue,
+        };
         topology.link(from, to, WanLink { queue, ..link }).expect("it is there already");
     }
 }

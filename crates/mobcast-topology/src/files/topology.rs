@@ -16,7 +16,7 @@ pub const NODES_PER_CLUSTER_MAX: u32 = 100_000;
 /// Longest name of a cluster, in bytes.
 const NAME_BYTES_MAX: usize = 32;
 /// The shortest queue: one packet of Ethernet.
-const QUEUE_BYTES_MIN: u64 = 1_500;
+pub(super) const QUEUE_BYTES_MIN: u64 = 1_500;
 
 /// A topology with its name and title.
 #[derive(Clone, PartialEq, Eq, Debug)]
