@@ -53,12 +53,12 @@ fn plan(input: &PlanInput<'_>) -> Result<Plan, PlanError> {
     for own in &ranges {
         for position in own.clone() {
             let local = links.drawn(position, own.clone());
-            links.join_some(position, &local, LOCAL_PEERS);
+            links.join_some(position, local, LOCAL_PEERS);
             let rank = position - own.start;
             let others = ranges.iter().filter(|range| *range != own && !range.is_empty());
             let candidates = others.map(|range| range.start + rank % range.len());
             let global = links.drawn(position, candidates);
-            links.join_some(position, &global, GLOBAL_PEERS);
+            links.join_some(position, global, GLOBAL_PEERS);
         }
     }
     Ok(links.into_plan())

@@ -188,9 +188,9 @@ fn drawn<'a>(input: &PlanInput<'a>, seed: u64) -> Links<'a> {
     for own in links.ranges() {
         for position in own.clone() {
             let local = links.drawn(position, own.clone());
-            join_until(&mut links, position, &local, LOCAL_PEERS_MIN, true);
+            join_until(&mut links, position, local, LOCAL_PEERS_MIN, true);
             let global = links.drawn(position, one_of_each(&links, position, &own).into_iter());
-            join_until(&mut links, position, &global, GLOBAL_PEERS_MIN, false);
+            join_until(&mut links, position, global, GLOBAL_PEERS_MIN, false);
         }
     }
     links
@@ -204,8 +204,14 @@ fn one_of_each(links: &Links<'_>, position: usize, own: &Range<usize>) -> Vec<us
     in_range.filter_map(|range| range.min_by_key(|&to| links.chance(position, to))).collect()
 }
 
-fn join_until(links: &mut Links<'_>, position: usize, candidates: &[usize], least: usize, local: bool) {
-    for &to in candidates {
+fn join_until(
+    links: &mut Links<'_>,
+    position: usize,
+    candidates: impl Iterator<Item = usize>,
+    least: usize,
+    local: bool,
+) {
+    for to in candidates {
         if links.degree(position, local) >= least {
             return;
         }

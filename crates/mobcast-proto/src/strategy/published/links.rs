@@ -1,7 +1,8 @@
 //! Drawing a plan's links: each node takes some of its candidates by chance. Whoever is taken accepts, as long as it can hold
 //! another link; what was drawn stays when others come or go, because chance is a hash of the two nodes.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::ops::Range;
 
 use crate::limits::PLANNED_PEERS_MAX;
@@ -34,11 +35,14 @@ impl<'a> Links<'a> {
         mix2(own, u64::from(self.order.node(to).0))
     }
 
-    /// Candidates in the order of chance.
-    pub(in crate::strategy) fn drawn(&self, from: usize, candidates: impl Iterator<Item = usize>) -> Vec<usize> {
-        let mut drawn: Vec<usize> = candidates.filter(|&to| to != from).collect();
-        drawn.sort_by_key(|&to| (self.chance(from, to), to));
-        drawn
+    /// Candidates in the order of chance. Of thousands a few are taken: only those are put into order.
+    pub(in crate::strategy) fn drawn<C>(&self, from: usize, candidates: C) -> impl Iterator<Item = usize> + use<C>
+    where
+        C: Iterator<Item = usize>,
+    {
+        let with_chance = |to| Reverse((self.chance(from, to), to));
+        let mut heap: BinaryHeap<_> = candidates.filter(|&to| to != from).map(with_chance).collect();
+        std::iter::from_fn(move || heap.pop().map(|Reverse((_, to))| to))
     }
 
     /// Makes a link; false if one of the two can hold no more. One that is there already counts.
@@ -53,14 +57,13 @@ impl<'a> Links<'a> {
     }
 
     /// Links so many of the candidates to a node.
-    pub(in crate::strategy) fn join_some(&mut self, from: usize, candidates: &[usize], count: usize) {
-        let mut made = 0;
-        for &to in candidates {
-            if made == count {
-                return;
-            }
-            made += usize::from(self.join(from, to));
-        }
+    pub(in crate::strategy) fn join_some(
+        &mut self,
+        from: usize,
+        candidates: impl Iterator<Item = usize>,
+        count: usize,
+    ) {
+        candidates.filter(|&to| self.join(from, to)).take(count).for_each(drop);
     }
 
     /// Peers of a node in its own cluster, or else in the others.
@@ -104,7 +107,7 @@ mod tests {
         let order = order(&[1, 100]);
         let input = PlanInput { order: &order, network: None, seed: 1 };
         let mut links = Links::new(&input, 1);
-        (1..101).for_each(|position| links.join_some(position, &[0], 1));
+        (1..101).for_each(|position| links.join_some(position, 0..1, 1));
         assert_eq!(links.degree(0, false), PLANNED_PEERS_MAX);
     }
 
@@ -113,7 +116,7 @@ mod tests {
         let (small, large) = (order(&[20]), order(&[21]));
         let first = |order: &Order| {
             let links = Links::new(&PlanInput { order, network: None, seed: 3 }, 3);
-            links.drawn(4, 0..order.len()).into_iter().filter(|&to| to != 20).take(5).collect::<Vec<_>>()
+            links.drawn(4, 0..order.len()).filter(|&to| to != 20).take(5).collect::<Vec<_>>()
         };
         assert_eq!(first(&small), first(&large));
     }
