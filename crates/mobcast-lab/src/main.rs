@@ -14,7 +14,7 @@ use mobcast_lab::interrupt::Interrupt;
 use mobcast_lab::lab::{self, Lab};
 use mobcast_lab::{calibrate, plan, report, run};
 use mobcast_topology::files::TopologyFile;
-use mobcast_topology::{ClusterIndex, Scenario, optimum};
+use mobcast_topology::{ClusterIndex, Scenario, is_upper_bound, optimum};
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
@@ -100,7 +100,8 @@ fn print_optimum(args: &cli::OptimumArgs) -> Result<(), LabError> {
         });
         println!("{json}");
     } else {
-        println!("optimum          {}", mb(best.rate_bytes_per_s));
+        let label = if is_upper_bound(&topology) { "optimum at most" } else { "optimum" };
+        println!("{label:<16} {}", mb(best.rate_bytes_per_s));
         println!("payload optimum  {}", mb(best.payload_bytes_per_s));
         println!("bound by         {binding}");
     }

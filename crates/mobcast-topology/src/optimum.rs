@@ -3,8 +3,8 @@
 //! Where only the links between clusters bind, R* is the least of the maximum flows from the root's cluster to each
 //! other cluster (Edmonds 1973): it is reached exactly, by a packing of trees. Where network cards, access links or
 //! switches have limits, how much goes over each link is a choice, and R* is the value of a linear program (`linear`,
-//! feature `lp`). Without that feature upper bounds that every schedule obeys are taken (`folded`); the true optimum
-//! may then be a little lower.
+//! feature `lp`). Without that feature, and for more than 40 clusters with nodes, upper bounds that every schedule obeys
+//! are taken (`folded`); the true optimum may then be lower ([`is_upper_bound`]).
 
 pub mod changing;
 mod folded;
@@ -13,7 +13,10 @@ mod linear;
 
 use crate::flow::{FlowGraph, UNLIMITED};
 use crate::network::{ClusterIndex, LinkRef, Topology};
-use folded::simple_bounds;
+use folded::{simple_bounds, total_wan_out};
+
+/// The program has a variable for each pair of clusters that have nodes; for more clusters it takes too long.
+const CLUSTERS_MAX: usize = 40;
 
 /// What keeps a broadcast from being faster.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,8 +38,8 @@ pub enum Binding {
     WanNicsOut,
     /// What the second network cards of a cluster receive together: every byte enters it once.
     WanNicsIn(ClusterIndex),
-    /// What all access links together send: each cluster but the root's needs a copy.
-    TotalAccessOut,
+    /// What all clusters together send to others: each cluster but the root's needs a copy.
+    TotalWanOut,
     /// What all network cards together send: each node but the root needs a copy.
     TotalNicOut,
     /// What a cluster's switches carry: each node but one gets its copy through them.
@@ -95,7 +98,7 @@ impl Binding {
             }
             Binding::WanNicsOut => "second network cards of the root's cluster, sending".to_owned(),
             Binding::WanNicsIn(cluster) => words(Resource::WanNicsIn(*cluster)),
-            Binding::TotalAccessOut => "access links of all clusters, sending".to_owned(),
+            Binding::TotalWanOut => "what all clusters together send to others".to_owned(),
             Binding::TotalNicOut => "network cards of all nodes, sending".to_owned(),
             Binding::Fabric(cluster) => words(Resource::Link(LinkRef::Fabric(*cluster))),
             Binding::Together(resources) => list(&mut resources.iter().copied()),
@@ -120,6 +123,32 @@ pub fn optimum(topology: &Topology, root: ClusterIndex) -> Optimum {
     let rate_bytes_per_s = (rate < UNLIMITED).then_some(rate);
     let payload_bytes_per_s = rate_bytes_per_s.map(|rate| topology.payload_factor.of(rate));
     Optimum { rate_bytes_per_s, payload_bytes_per_s, binding }
+}
+
+/// Whether what [`optimum`] finds may lie above the true optimum: more than links between clusters has limits, and there are too many
+/// clusters for the linear program, or it is left out.
+pub fn is_upper_bound(topology: &Topology) -> bool {
+    has_choices(topology) && !is_solved(topology)
+}
+
+/// Whether the linear program is solved for so many clusters.
+fn is_solved(topology: &Topology) -> bool {
+    cfg!(feature = "lp") && topology.indices().filter(|c| occupied(topology, *c)).count() <= CLUSTERS_MAX
+}
+
+/// Whether anything but links between clusters has a limit.
+fn has_choices(topology: &Topology) -> bool {
+    topology.clusters().iter().filter(|cluster| cluster.nodes > 0).any(|cluster| {
+        let second = cluster.wan_nic.is_some_and(|nic| nic.out_bytes_per_s.is_some() || nic.in_bytes_per_s.is_some());
+        let limits = [
+            cluster.nic_out_bytes_per_s,
+            cluster.nic_in_bytes_per_s,
+            cluster.access_out_bytes_per_s,
+            cluster.access_in_bytes_per_s,
+            cluster.fabric_bytes_per_s,
+        ];
+        second || limits.iter().any(Option::is_some)
+    })
 }
 
 /// The rate of the optimum alone, which is cheaper to find.
@@ -147,7 +176,9 @@ fn best(topology: &Topology, root: ClusterIndex, with_reason: bool) -> (u64, Bin
     if let Some((rate, resources)) = linear::below(topology, root, best.0, with_reason) {
         return (rate, Binding::Together(resources));
     }
-    best
+    // The program knows this bound, and names the capacities.
+    let total = total_wan_out(topology, root).filter(|(rate, _)| *rate < best.0);
+    total.unwrap_or(best)
 }
 
 fn occupied(topology: &Topology, cluster: ClusterIndex) -> bool {
@@ -213,7 +244,14 @@ mod tests {
         assert_eq!(optimum(&topology, ROOT).binding, Binding::RootNicOut);
         // 2 R <= (xy + 4) + (xz + 4), and xy + xz <= 8.5.
         topology.cluster_mut(ROOT).unwrap().nic_out_bytes_per_s = Some(8_500_000);
-        assert_eq!(rate(&topology), Some(if cfg!(feature = "lp") { 8_250_000 } else { 8_500_000 }));
+        let best = optimum(&topology, ROOT);
+        assert_eq!(best.rate_bytes_per_s, Some(8_250_000));
+        let words = if cfg!(feature = "lp") {
+            "y→z + z→y + network card of the root"
+        } else {
+            "what all clusters together send to others"
+        };
+        assert_eq!(best.binding.describe(&topology), words);
     }
 
     #[test]

@@ -17,23 +17,38 @@ pub(super) fn simple_bounds(topology: &Topology, root: ClusterIndex) -> Vec<(u64
             bounds.push((narrow(total / u128::from(copies_for_nodes)), Binding::TotalNicOut));
         }
     }
-    let copies_for_clusters = occupied_clusters.iter().filter(|c| **c != root).count() as u128;
-    let access = |c: &ClusterIndex| topology.rate_bytes_per_s(LinkRef::AccessOut(*c)).map(u128::from);
-    let total = occupied_clusters.iter().map(access).sum::<Option<u128>>();
-    if let Some(rate) = total.and_then(|total| total.checked_div(copies_for_clusters)) {
-        bounds.push((narrow(rate), Binding::TotalAccessOut));
-    }
     for &index in &occupied_clusters {
         let cluster = &topology.clusters()[index.as_usize()];
         if let Some(rate) = node_in(cluster).filter(|_| index != root || cluster.nodes > 1) {
             bounds.push((rate, Binding::NicIn(index)));
         }
     }
-    if copies_for_clusters > 0 {
+    if occupied_clusters.iter().any(|c| *c != root) {
         bounds.extend(wan_nic_bounds(topology, root));
     }
     bounds.extend(fabric_bounds(topology));
     bounds
+}
+
+/// The bound by what all clusters together send to others, with its reason: each byte enters each cluster but the root's, and whatever enters
+/// one has left another.
+pub(super) fn total_wan_out(topology: &Topology, root: ClusterIndex) -> Option<(u64, Binding)> {
+    let occupied_clusters: Vec<ClusterIndex> = topology.indices().filter(|c| occupied(topology, *c)).collect();
+    let receiving: Vec<ClusterIndex> = occupied_clusters.iter().copied().filter(|c| *c != root).collect();
+    let total = occupied_clusters.iter().map(|&from| leaving(topology, from, &receiving)).sum::<Option<u128>>()?;
+    Some((narrow(total.checked_div(receiving.len() as u128)?), Binding::TotalWanOut))
+}
+
+/// What a cluster sends at most to those of the receiving clusters that are others: the least of what its links, its cards and its access
+/// link carry.
+fn leaving(topology: &Topology, from: ClusterIndex, receiving: &[ClusterIndex]) -> Option<u128> {
+    let cluster = &topology.clusters()[from.as_usize()];
+    let to_others = receiving.iter().filter(|to| **to != from);
+    let links = to_others.map(|&to| topology.rate_bytes_per_s(LinkRef::Wan { from, to }).map(u128::from));
+    let card = cluster.wan_nic.map_or(cluster.nic_out_bytes_per_s, |second| second.out_bytes_per_s);
+    let cards = card.map(|rate| u128::from(rate) * u128::from(cluster.nodes));
+    let access = cluster.access_out_bytes_per_s.map(u128::from);
+    [links.sum::<Option<u128>>(), cards, access].into_iter().flatten().min()
 }
 
 /// What all cards of a node send.

@@ -10,12 +10,10 @@ use std::collections::BTreeSet;
 
 use microlp::{ComparisonOp, LinearExpr, OptimizationDirection, Problem, Variable};
 
-use super::{Resource, occupied};
+use super::{Resource, has_choices, is_solved, occupied};
 use crate::flow::FlowGraph;
 use crate::network::{ClusterIndex, LinkRef, Topology};
 
-/// The program has a variable for each pair of clusters; for more clusters it takes too long.
-const CLUSTERS_MAX: usize = 40;
 /// Cuts that are added at most; each is another one, and a few dozen are enough.
 const CUTS_MAX: usize = 2_000;
 /// Rates that differ by less than this part are alike: the solver computes with 53 bits and tolerances of 10^-9.
@@ -33,7 +31,7 @@ pub(super) fn below(
     bound: u64,
     with_reason: bool,
 ) -> Option<(u64, Vec<Resource>)> {
-    if bound == 0 || topology.nodes() < 2 || !has_choices(topology) || topology.clusters().len() > CLUSTERS_MAX {
+    if bound == 0 || topology.nodes() < 2 || !has_choices(topology) || !is_solved(topology) {
         return None;
     }
     let mut program = Program::new(topology, root, bound as f64 * topology.nodes() as f64);
@@ -43,21 +41,6 @@ pub(super) fn below(
     }
     let resources = if with_reason { program.binding()? } else { Vec::new() };
     Some((rate.round() as u64, resources))
-}
-
-/// Whether anything but links between clusters has a limit.
-fn has_choices(topology: &Topology) -> bool {
-    topology.clusters().iter().filter(|cluster| cluster.nodes > 0).any(|cluster| {
-        let second = cluster.wan_nic.is_some_and(|nic| nic.out_bytes_per_s.is_some() || nic.in_bytes_per_s.is_some());
-        let limits = [
-            cluster.nic_out_bytes_per_s,
-            cluster.nic_in_bytes_per_s,
-            cluster.access_out_bytes_per_s,
-            cluster.access_in_bytes_per_s,
-            cluster.fabric_bytes_per_s,
-        ];
-        second || limits.iter().any(Option::is_some)
-    })
 }
 
 /// Alike nodes of one cluster.
@@ -267,7 +250,7 @@ impl Program<'_> {
 mod tests {
     use super::*;
     use crate::network::{Cluster, WanNic};
-    use crate::optimum::{Binding, optimum};
+    use crate::optimum::{Binding, is_upper_bound, optimum};
     use crate::preset::{full_mesh, m2_fast};
     use proptest::prelude::*;
 
@@ -423,10 +406,36 @@ mod tests {
         assert_eq!(optimum(&topology, ROOT).binding, Binding::Nothing);
     }
 
+    /// A root whose card sends a megabyte per second to each of so many other clusters, which pass on a thousandth of it to each other.
+    fn star(others: u64) -> Topology {
+        let mut topology = full_mesh(others as u32 + 1, &Cluster::new("", 1), 1_000, 0);
+        topology.cluster_mut(ROOT).unwrap().nic_out_bytes_per_s = Some(others * 1_000_000);
+        for to in topology.indices().skip(1) {
+            topology.set_rate(LinkRef::Wan { from: ROOT, to }, None).unwrap();
+        }
+        topology
+    }
+
     #[test]
-    fn many_clusters_are_solved_too() {
-        let topology = full_mesh(20, &Cluster::new("", 8).with_nic(3_000_000), 2_000_000, 0);
-        assert_eq!(optimum(&topology, ROOT).binding, Binding::RootNicOut);
+    fn beyond_forty_clusters_what_all_send_is_the_bound() {
+        let [forty, more] = [star(39), star(40)];
+        assert_eq!(below(&forty, ROOT, 39_000_000, false), Some((1_038_000, Vec::new())));
+        assert_eq!(below(&more, ROOT, 40_000_000, false), None);
+        let bound = optimum(&more, ROOT);
+        assert_eq!((bound.rate_bytes_per_s, bound.binding), (Some(1_039_000), Binding::TotalWanOut));
+        assert!(!is_upper_bound(&forty));
+        assert!(is_upper_bound(&more));
+    }
+
+    #[test]
+    fn clusters_without_nodes_do_not_count() {
+        let mut topology = star(2);
+        (0..40).for_each(|i| _ = topology.add_cluster(Cluster::new(format!("empty{i}"), 0)).unwrap());
+        assert!(matches!(optimum(&topology, ROOT).binding, Binding::Together(_)));
+    }
+
+    #[test]
+    fn cards_of_unequal_clusters_share_the_copies() {
         let mut uneven = m2_fast(4);
         for (index, rate) in uneven.indices().zip([9, 5, 7, 6]) {
             uneven.cluster_mut(index).unwrap().nic_out_bytes_per_s = Some(rate * 1_000_000);
