@@ -41,7 +41,7 @@ pub fn bracket(scenario: &Scenario, root: ClusterIndex, object_bytes: u64) -> Br
     if first_phase_ns.is_none_or(|end_ns| slowest_ns.is_some_and(|time_ns| time_ns <= end_ns)) {
         return Bracket { payload_bytes_per_s_lower: first, payload_bytes_per_s_upper: first, binding };
     }
-    let fixed_ns = arrival_ns(std::iter::once((0, unchanging(&start, root))), wire_bytes);
+    let fixed_ns = arrival_ns(std::iter::once((0, unchanging(scenario, root))), wire_bytes);
     let fastest_ns = cuts(&start, root).into_iter().fold(fixed_ns, |fastest_ns, near| {
         let capacities = scenario.phases().map(|(at_ns, topology)| (at_ns, across(&topology, &near)));
         let time_ns = arrival_ns(capacities, wire_bytes);
@@ -76,16 +76,14 @@ fn rate(object_bytes: u64, time_ns: Option<u128>) -> Option<u64> {
     (u128::from(object_bytes) * NS_PER_S).checked_div(time_ns).map(|rate| u64::try_from(rate).unwrap_or(u64::MAX))
 }
 
-/// What binds whatever the links between clusters do: network cards and switches, which no scenario changes.
-fn unchanging(topology: &Topology, root: ClusterIndex) -> Option<u64> {
-    let mut free = topology.clone();
-    for (from, to, _) in topology.wan_links() {
-        free.set_rate(LinkRef::Wan { from, to }, None).expect("the link exists");
-    }
-    for cluster in topology.indices() {
-        for link in [LinkRef::AccessOut(cluster), LinkRef::AccessIn(cluster)] {
-            free.set_rate(link, None).expect("the cluster exists");
-        }
+/// What binds whatever links between clusters and access links do: network cards, and the switches that the scenario leaves as they are.
+fn unchanging(scenario: &Scenario, root: ClusterIndex) -> Option<u64> {
+    let mut free = scenario.topology.clone();
+    let between = scenario.topology.wan_links().map(|(from, to, _)| LinkRef::Wan { from, to });
+    let access = free.indices().flat_map(|cluster| [LinkRef::AccessOut(cluster), LinkRef::AccessIn(cluster)]);
+    for link in between.chain(access).chain(scenario.changes.iter().map(|change| change.link)) {
+        // Changes of what does not exist are passed over.
+        let _ = free.set_rate(link, None);
     }
     optimal_rate(&free, root)
 }
@@ -147,7 +145,7 @@ fn doors(cluster: &Cluster) -> [u64; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::PayloadFactor;
+    use crate::network::{PayloadFactor, WanLink};
     use crate::preset::{m2_fast, m2_slow};
     use crate::scenario::Change;
 
@@ -193,6 +191,20 @@ mod tests {
             vec![change(2, 1, 20_000_000), change(3, 1, 20_000_000), change(0, 2, 1_000_000), change(0, 3, 1_000_000)];
         let (lower, upper) = limits(&Scenario { topology: start, changes });
         assert_eq!((lower, upper), (2_000_000, 13_793_103), "2 MB/s all the time; 60 MB in 30 s, the rest at 40 MB/s");
+    }
+
+    #[test]
+    fn a_switch_that_becomes_faster_lifts_the_upper_bound() {
+        let mut start = Topology::new();
+        let a = start.add_cluster(Cluster { nic_out_bytes_per_s: Some(10_000_000), ..Cluster::new("A", 1) }).unwrap();
+        let slow = Cluster { fabric_bytes_per_s: Some(1_000_000), ..Cluster::new("B", 3) };
+        let b = start.add_cluster(slow).unwrap();
+        start.link(a, b, WanLink::new(None, 0)).unwrap();
+        let mut end = start.clone();
+        end.set_rate(LinkRef::Fabric(b), Some(100_000_000)).unwrap();
+        let (lower, upper) = limits(&Scenario::switch(start, &end, 1_000_000_000));
+        assert_eq!(upper, 10_000_000, "what A's card sends");
+        assert!(lower < upper, "{lower}");
     }
 
     #[test]
