@@ -87,6 +87,7 @@ fn clusters_have_names_of_their_own_and_addresses() {
         "two.toml:9: nodes: 100001 is not in the range 1 to 100000",
     );
     assert_starts(&topology_error("nodes = 3", "nodes = 0"), "two.toml:9: nodes: 0 is not in the range 1 to 100000");
+    assert_starts(&topology_error("nodes = 3", "nodes = 99999"), "two.toml:9: nodes: a group has at most 100000 nodes");
     let many: String = (0..251).map(|i| format!("[[cluster]]\nname = \"C{i}x\"\nnodes = 1\n")).collect();
     let many = TopologyFile::parse(&format!("title = \"many\"\n{many}"), "many.toml").unwrap_err().to_string();
     assert_starts(&many, "many.toml:752: cluster: at most 250 clusters");
@@ -168,6 +169,7 @@ fn lists_of_an_experiment_are_checked_against_the_topology() {
         "4: nodes: [2, 2, 2] is for 3 clusters, the topology has 2",
     );
     assert_starts(&experiment_error("nodes = [[2, 100001]]"), "4: nodes: 100001 nodes: a cluster has 1 to 100000");
+    assert_starts(&experiment_error("nodes = [[2, 99999]]"), "4: nodes: [2, 99999]: a group has at most 100000 nodes");
     assert_starts(&experiment_error("nodes = [\n  [2, 2],\n  [2, 2],\n]"), "6: nodes: [2, 2] is there twice");
     assert_starts(&experiment_error("nodes = []"), "4: nodes: the list is empty");
     assert_starts(&experiment_error("strategies = []"), "4: strategies: the list is empty");

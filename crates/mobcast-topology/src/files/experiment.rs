@@ -8,7 +8,7 @@ use toml::Spanned;
 
 use super::error::{FileError, Text, stem};
 use super::rival::RivalFile;
-use super::topology::{Ends, NODES_PER_CLUSTER_MAX, TopologyFile, cluster_of};
+use super::topology::{Ends, NODES_MAX, TopologyFile, cluster_of};
 use crate::network::{ClusterIndex, LinkRef, Topology};
 use crate::optimum::optimum;
 
@@ -407,12 +407,14 @@ impl Builder<'_> {
                 let message = format!("{nodes:?} is for {} clusters, the topology has {clusters}", nodes.len());
                 return Err(text.error(span, message));
             }
-            if let Some(count) = nodes.iter().find(|count| !(1..=NODES_PER_CLUSTER_MAX).contains(*count)) {
-                let message = format!("{count} nodes: a cluster has 1 to {NODES_PER_CLUSTER_MAX}");
+            if let Some(count) = nodes.iter().find(|count| !(1..=NODES_MAX).contains(*count)) {
+                let message = format!("{count} nodes: a cluster has 1 to {NODES_MAX}");
                 return Err(text.error(span, message));
             }
-            if nodes.iter().sum::<u32>() < 2 {
-                return Err(text.error(span, format!("{nodes:?}: there is nobody to send to")));
+            match nodes.iter().sum::<u32>() {
+                ..2 => return Err(text.error(span, format!("{nodes:?}: there is nobody to send to"))),
+                2..=NODES_MAX => {}
+                _ => return Err(text.error(span, format!("{nodes:?}: a group has at most {NODES_MAX} nodes"))),
             }
             if layouts.contains(nodes) {
                 return Err(text.error(span, format!("{nodes:?} is there twice: leave one out")));

@@ -11,8 +11,8 @@ use crate::network::{Cluster, ClusterIndex, PayloadFactor, QueueLimit, Topology,
 
 /// Most clusters: each has a byte of the nodes' addresses in a lab, and a group has no more.
 pub const CLUSTERS_MAX: usize = 250;
-/// Most nodes of a cluster, for the simulator; a lab has addresses for 250.
-pub const NODES_PER_CLUSTER_MAX: u32 = 100_000;
+/// Most nodes, of a cluster or of all together: a group has no more. A lab has addresses for 250 of a cluster.
+pub const NODES_MAX: u32 = 100_000;
 /// Longest name of a cluster, in bytes.
 const NAME_BYTES_MAX: usize = 32;
 /// The shortest queue: one packet of Ethernet.
@@ -114,6 +114,9 @@ fn build(text: &Text, name: String) -> Result<TopologyFile, FileError> {
         let cluster = cluster(text, raw.get_ref())?;
         let added = topology.add_cluster(cluster);
         added.map_err(|error| text.error(raw.get_ref().name.span(), error.to_string()))?;
+        if topology.nodes() > u64::from(NODES_MAX) {
+            return Err(text.error(raw.get_ref().nodes.span(), format!("a group has at most {NODES_MAX} nodes")));
+        }
     }
     for raw in &raw.link {
         add_link(text, &mut topology, raw)?;
@@ -124,7 +127,7 @@ fn build(text: &Text, name: String) -> Result<TopologyFile, FileError> {
 
 fn cluster(text: &Text, raw: &RawCluster) -> Result<Cluster, FileError> {
     check_name(text, &raw.name)?;
-    let nodes = text.count(&raw.nodes, 1, NODES_PER_CLUSTER_MAX)?;
+    let nodes = text.count(&raw.nodes, 1, NODES_MAX)?;
     let mut cluster = Cluster::new(raw.name.get_ref(), nodes);
     (cluster.nic_out_bytes_per_s, cluster.nic_in_bytes_per_s) =
         both_ways(text, &raw.nic_mb_per_s, &raw.nic_out_mb_per_s, &raw.nic_in_mb_per_s)?;
