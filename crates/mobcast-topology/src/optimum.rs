@@ -151,8 +151,9 @@ fn has_choices(topology: &Topology) -> bool {
     })
 }
 
-/// The rate of the optimum alone, which is cheaper to find.
-fn optimal_rate(topology: &Topology, root: ClusterIndex) -> Option<u64> {
+/// The rate of the optimum alone, in bytes per second, headers included, which is far cheaper to find than what binds it; `None` when nothing
+/// does.
+pub fn optimal_rate(topology: &Topology, root: ClusterIndex) -> Option<u64> {
     Some(best(topology, root, false).0).filter(|rate| *rate < UNLIMITED)
 }
 

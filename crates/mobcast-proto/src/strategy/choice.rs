@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use mobcast_topology::{Cluster, ClusterIndex, QueueLimit, Topology, WanLink, optimum};
+use mobcast_topology::{Cluster, ClusterIndex, QueueLimit, Topology, WanLink, optimal_rate};
 
 use super::overlay::Overlays;
 use super::plan::{Order, Plan, PlanInput, PlanTree};
@@ -281,7 +281,7 @@ fn known_network(situation: &Situation) -> Option<Topology> {
         let index = network.find(&cluster.name)?;
         network.cluster_mut(index)?.nodes = cluster.nodes.len() as u32;
     }
-    optimum(&network, network.find(&situation.order.clusters().first()?.name)?).rate_bytes_per_s?;
+    optimal_rate(&network, network.find(&situation.order.clusters().first()?.name)?)?;
     Some(network)
 }
 

@@ -10,7 +10,7 @@ use super::error::{FileError, Text, stem};
 use super::rival::RivalFile;
 use super::topology::{Ends, NODES_MAX, TopologyFile, cluster_of};
 use crate::network::{ClusterIndex, LinkRef, Topology};
-use crate::optimum::optimum;
+use crate::optimum::optimal_rate;
 
 /// Most changes of a run; they are all kept in memory.
 const CHANGES_MAX: f64 = 1e6;
@@ -515,7 +515,8 @@ impl Builder<'_> {
     fn check_times(&self, experiment: &Experiment, raw: &[Spanned<RawScenario>]) -> Result<(), FileError> {
         for extent in [Some(&experiment.extent), experiment.quick.as_ref()].into_iter().flatten() {
             for layout in &extent.layouts {
-                let rate = optimum(&experiment.laid_out(layout), ROOT).payload_bytes_per_s;
+                let rate = optimal_rate(&experiment.laid_out(layout), ROOT);
+                let rate = rate.map(|rate| experiment.topology.payload_factor.of(rate));
                 for (scenario, raw) in experiment.scenarios.iter().zip(raw) {
                     self.check_scenario(experiment, extent, rate, scenario, raw.span())?;
                 }

@@ -6,7 +6,7 @@ use super::topology::QUEUE_BYTES_MIN;
 use super::write::topology_text;
 use crate::network::{ClusterIndex, LinkRef, QueueLimit, Topology, WanLink};
 use crate::optimum::changing::{Bracket, bracket};
-use crate::optimum::optimum;
+use crate::optimum::optimal_rate;
 use crate::record::{Case, Settings};
 use crate::scenario::{Change, Scenario};
 
@@ -176,7 +176,7 @@ impl Experiment {
 
     fn network(&self, layout: &[u32], object_bytes: u64, plan: &ScenarioPlan, seed: u64, timeout_s: f64) -> Scenario {
         let mut topology = self.laid_out(layout);
-        let rate = optimum(&topology, ROOT).payload_bytes_per_s;
+        let rate = optimal_rate(&topology, ROOT).map(|rate| topology.payload_factor.of(rate));
         let ideal_s = rate.map_or(0.0, |rate| object_bytes as f64 / rate as f64);
         let at_ns = |at: At| (at.seconds(ideal_s) * 1e9).round() as u64;
         let mut changes: Vec<Change> = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mobcast_topology::{ClusterIndex, Topology, WanLink, optimum};
+use mobcast_topology::{ClusterIndex, Topology, WanLink, optimal_rate};
 
 use crate::limits::{COORDINATOR_CHILDREN_MAX, TREE_CHILDREN_MAX};
 use crate::strategy::FIRST_FLIGHT_BYTES;
@@ -66,7 +66,8 @@ impl Costs {
     /// Seconds that an object takes by `mob`, in pieces of so many bytes.
     pub(super) fn of_mob(&self, bytes: u64, piece_size: u32, order: &Order, network: &Topology) -> f64 {
         let root = network.find(&order.clusters()[0].name).unwrap_or_default();
-        let best = optimum(network, root).payload_bytes_per_s.map_or(f64::INFINITY, |rate| rate as f64);
+        let payload = optimal_rate(network, root).map(|rate| network.payload_factor.of(rate));
+        let best = payload.map_or(f64::INFINITY, |rate| rate as f64);
         let rtt = 2.0 * Places::new(order, network).longest_delay();
         let piece = (bytes as f64).min(f64::from(piece_size));
         let pieces = bytes as f64 / piece;
