@@ -37,6 +37,8 @@ const COMPLETED_GROUP_MAX: usize = 2048;
 /// Up to this size of the group, plans follow every change at once; beyond it, when nobody has come or gone for
 /// [`COMPLETION_PAUSE`], because a plan may give everybody another place.
 const PLANNED_AT_ONCE_MAX: usize = 256;
+/// The same in clusters, where trees are packed into a network: for 25 clusters that takes up to 83 ms, for 50 up to 826.
+const PACKED_AT_ONCE_MAX: usize = 16;
 
 /// What the coordinator wants done.
 #[derive(Clone, PartialEq, Eq, Debug)]

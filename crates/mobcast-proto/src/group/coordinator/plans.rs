@@ -60,9 +60,15 @@ impl Plans {
 impl Coordinator {
     /// Members have come or gone in a group that is too large to plan for at once: it is planned for when that is over.
     pub(super) fn replan_later(&mut self, now: Time) {
-        if self.members.len() > PLANNED_AT_ONCE_MAX && !self.plans.overlays.plans.is_empty() {
+        if !self.plans_at_once() && !self.plans.overlays.plans.is_empty() {
             self.completion_at = Some(now + COMPLETION_PAUSE);
         }
+    }
+
+    /// Whether the group is small enough that its plans follow every change at once.
+    pub(super) fn plans_at_once(&self) -> bool {
+        let packs = self.plans.overlays.plans.iter().any(|kind| kind.needs_network);
+        self.members.len() <= PLANNED_AT_ONCE_MAX && (!packs || self.clusters.len() <= PACKED_AT_ONCE_MAX)
     }
 
     /// Makes the plans anew, if members have come or gone.

@@ -7,7 +7,7 @@ use crate::limits::LINKS_MAX;
 impl Coordinator {
     /// Tells members of their new views: whoever has none at once, the others when there is room on the way to them.
     pub(super) fn publish(&mut self) {
-        if self.members.len() <= PLANNED_AT_ONCE_MAX {
+        if self.plans_at_once() {
             self.replan();
         }
         let successors = self.successors();

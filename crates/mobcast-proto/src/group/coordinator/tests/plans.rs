@@ -1,10 +1,13 @@
 //! Plans: who has a place in which tree, whatever becomes of the members.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use super::*;
 use crate::group::assignment::Credential;
 use crate::group::gauge::{ProbeOrder, ProbeResult, ProbeRole, Reading};
 use crate::group::succession::Standing;
 use crate::limits::FRAME_BYTES_MAX;
+use crate::strategy::{Registry, StrategyKind};
 use crate::units::Signature;
 use crate::wire::codec::Reader;
 
@@ -89,6 +92,33 @@ fn a_large_group_is_planned_for_without_whom_it_has_lost_when_no_more_are() {
     }
     group.settle();
     check_chain(&group);
+}
+
+#[test]
+fn many_clusters_are_packed_for_when_nobody_has_come_for_a_while() {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    let planner: crate::strategy::plan::Planner = |input| {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+        Ok(crate::strategy::plan::Plan::tree((0..input.order.len()).map(|i| i.checked_sub(1)).collect()))
+    };
+    let make = crate::strategy::find("chain").expect("it is a strategy").make;
+    let (name, summary) = ("packed-chain", "a chain that is said to need a network");
+    let kind = StrategyKind { name, summary, make, planner: Some(planner), needs_network: true, piece_size: None };
+    let network = Some(std::sync::Arc::new(mobcast_topology::Topology::new()));
+    let registry = Registry(Vec::leak(vec![kind]));
+    let mut group = Group::found_for(Overlays::within(registry, &["packed-chain"], network).unwrap());
+    group.join_all((1..20).map(|i| join(&format!("n{i}"), Some(&format!("c{i}")))));
+    let before = CALLS.load(Ordering::Relaxed);
+    for i in 20..30 {
+        group.coordinator.handle_join(group.now, LinkId(i), join(&format!("n{i}"), Some("a")));
+        group.now = group.coordinator.timeout().expect("somebody waits");
+        group.coordinator.handle_timeout(group.now);
+        group.drain();
+    }
+    assert_eq!((group.views.len(), CALLS.load(Ordering::Relaxed)), (30, before), "ten have come, each in a round");
+    group.settle();
+    assert_eq!(CALLS.load(Ordering::Relaxed), before + 1);
+    assert!(group.views.values().all(|view| view.plans.len() == 1), "and each has a place");
 }
 
 #[test]
