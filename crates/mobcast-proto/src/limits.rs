@@ -51,7 +51,8 @@ const SPANS_AHEAD_BYTES: u64 = 16 * 256 * KIB;
 const PROGRAM_BYTES: u64 = 8 * MIB;
 const _: () = assert!(7 * FRAMES_ARRIVED_BYTES_MAX as u64 <= PROGRAM_BYTES / 2);
 /// Resident memory of a node, by the sum below. Two things are not in it: beyond 240,000 entries, the tree of a directory
-/// takes some 100 bytes for each; and the coordinator keeps a few hundred bytes for each member.
+/// takes some 100 bytes for each; and the coordinator keeps a few hundred bytes for each member, and in a group for plans some 80 for each
+/// of its places in trees: in [`TREES_MAX`] trees, 20 kB.
 pub const NODE_MEMORY_BYTES_MAX: u64 = 96 * MIB;
 const _: () = assert!(
     OPEN_PIECES_BYTES_MAX

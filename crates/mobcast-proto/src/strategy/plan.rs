@@ -205,6 +205,9 @@ impl Plan {
             let left_to_other = |to: usize| to > from && self.peers[to].contains(&from);
             peers.iter().filter(|&&to| !left_to_other(to)).for_each(|&to| dial(&mut placed, from, to));
         }
+        // The coordinator keeps all of them, and most have one child or none.
+        let trees = placed.iter_mut().flat_map(|placed| &mut placed.place.trees);
+        trees.for_each(|tree| tree.children.shrink_to_fit());
         placed
     }
 }
