@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use microlp::{ComparisonOp, LinearExpr, OptimizationDirection, Problem, Variable};
+use microlp::{ComparisonOp, LinearExpr, OptimizationDirection, Problem, SolveOptions, Variable};
 
 use super::{Resource, has_choices, is_solved, occupied};
 use crate::flow::FlowGraph;
@@ -16,8 +16,11 @@ use crate::network::{ClusterIndex, LinkRef, Topology};
 
 /// Cuts that are added at most; each is another one, and a few dozen are enough.
 const CUTS_MAX: usize = 2_000;
-/// Rates that differ by less than this part are alike: the solver computes with 53 bits and tolerances of 10^-9.
+/// Rates that differ by less than this part are alike: the solver computes with 53 bits, and may leave rows unmet by [`UNMET`].
 const ALIKE: f64 = 1e-6;
+/// By how much of the largest capacity a solution may miss a row. The solver's own 10^-7 can be more than a part of 10^-6 of the rate where
+/// one capacity is far above the others.
+const UNMET: f64 = 1e-9;
 /// By which part a capacity is raised to see whether it binds.
 const RAISE: f64 = 0.01;
 /// The root's site.
@@ -202,7 +205,9 @@ impl Program<'_> {
             let intake = self.select(|_, to| to == site);
             problem.add_constraint(sum(&intake, *nodes), ComparisonOp::Ge, 0.0);
         }
-        let solution = problem.solve().ok()?.into_solution().ok()?;
+        let mut options = SolveOptions::default();
+        options.tolerances.feasibility = UNMET;
+        let solution = problem.solve_with(options).ok()?.into_solution().ok()?;
         let values = variables.iter().map(|variable| solution.var_value(*variable)).collect();
         Some(Solution { rate: solution.var_value(rate), values })
     }
