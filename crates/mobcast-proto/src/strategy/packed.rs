@@ -456,7 +456,7 @@ pub(super) mod tests {
         let kinds: [(&str, Packing); 3] =
             [("fpfr", packing::fpfr), ("balanced", packing::balanced), ("optimal-trees", packing::arborescences)];
         let mut random = crate::random::Random::new(1);
-        let mut seen: std::collections::BTreeSet<(usize, usize)> = std::collections::BTreeSet::new();
+        let mut seen: BTreeSet<(usize, usize)> = BTreeSet::new();
         for _ in 0..20 {
             let mut topology = Topology::new();
             topology.payload_factor = PayloadFactor::ONE;

@@ -127,7 +127,7 @@ fn a_coordinator_that_takes_a_large_group_over_plans_for_those_who_are_there_and
     let mut present = standings(&group);
     let late = present.remove(&NodeId(200)).expect("it is a member");
     group.views.clear();
-    group.coordinator = Coordinator::restore(NodeId(1), 1, &present, crate::strategy::Registry::default(), 1);
+    group.coordinator = Coordinator::restore(NodeId(1), 1, &present, Registry::default(), 1);
     group.drain();
     check_chain(&group);
     assert!(group.coordinator.adopt(group.now, &late));
@@ -199,7 +199,7 @@ fn plans_follow_a_measurement_also_in_a_large_group() {
 }
 
 fn measure_and_plan(joiners: usize) {
-    let overlays = Overlays::measuring(crate::strategy::Registry::default(), &["optimal-trees"]).unwrap();
+    let overlays = Overlays::measuring(Registry::default(), &["optimal-trees"]).unwrap();
     let mut group = Group::found_for(overlays);
     group.join_all((0..joiners).map(|i| join(&format!("n{i}"), Some(["b", "c"][i % 2]))));
     group.settle();
