@@ -163,6 +163,42 @@ fn a_cluster_that_the_gauge_does_not_know_is_warned_of() {
 }
 
 #[test]
+fn that_the_gauge_does_not_know_the_sender_s_own_cluster_is_warned_of_once() {
+    for (more, warning) in [
+        (&["--strategy", "optimal-trees"][..], "warning: no plan for optimal-trees"),
+        (&["--gather"][..], "warning: optimal-trees cannot be chosen: "),
+    ] {
+        let experiment = Experiment::new();
+        let source = experiment.file("source", BYTES);
+        let gauge = gauge(&experiment);
+        let words = [source.to_str().expect("it is text"), "--receivers", "2", "--gauge", &gauge];
+        let send = experiment.send(words.into_iter().chain(more.iter().copied()));
+        let receivers = ["copy0", "copy1"].map(|copy| experiment.recv(copy, [copy, "--cluster", "A"]));
+        receivers.into_iter().for_each(|receiver| _ = receiver.succeeds());
+        let ended = send.succeeds();
+        assert_eq!(ended.stderr.matches("warning").count(), 1, "{}", ended.stderr);
+        assert!(ended.stderr.contains(warning), "{}", ended.stderr);
+        assert!(ended.stderr.contains("name nodes' clusters with --cluster"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_gauge_of_which_no_use_is_made_is_warned_of() {
+    for (more, why) in [
+        (&["--strategy", "mob"][..], "strategy mob does not plan for a network"),
+        (&[][..], "without --gather no strategies are compared"),
+    ] {
+        let experiment = Experiment::new();
+        let source = experiment.file("source", 10);
+        let gauge = gauge(&experiment);
+        let words = [source.to_str().expect("it is text"), "--receivers", "1", "--wait", "100ms", "--gauge", &gauge];
+        let ended = experiment.send(words.into_iter().chain(more.iter().copied())).wait();
+        let warning = format!("warning: --gauge is of no use here: {why}");
+        assert!(ended.code == 4 && ended.stderr.contains(&warning), "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn an_unknown_strategy_is_answered_with_those_that_there_are() {
     let ended = run(["send", "x", "--strategy", "hope"]);
     assert_eq!(ended.code, 2);

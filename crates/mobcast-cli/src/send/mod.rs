@@ -118,6 +118,7 @@ pub async fn run(args: SendArgs) -> Outcome {
     options.strategies = vec![if early { STRATEGIES[0].name.to_owned() } else { args.strategy.clone() }];
     options.costs = calibrate::costs();
     options.gauge = args.gauge()?;
+    args.unused_gauge().into_iter().for_each(|words| screen.say(&words));
     let group = Group::create(options).await?;
     let outcome = send(&args, &group, source, &mut screen, &mut interrupt).await;
     leave(group).await;
@@ -173,7 +174,7 @@ async fn gather(args: &SendArgs, group: &Group, screen: &mut Screen, interrupt: 
                 });
                 return Ok(all??);
             }
-            Some(event) = events.next() => describe(&event).into_iter().for_each(|words| screen.say(&words)),
+            Some(event) = events.next() => args.describe(&event).into_iter().for_each(|words| screen.say(&words)),
             () = interrupt.wait() => return Err(Failure::interrupted()),
         }
     }
@@ -190,7 +191,7 @@ async fn measure(args: &SendArgs, group: &Group, screen: &mut Screen, interrupt:
     loop {
         tokio::select! {
             measured = &mut measured => return Ok(measured.map(drop)?),
-            Some(event) = events.next() => describe(&event).into_iter().for_each(|words| screen.say(&words)),
+            Some(event) = events.next() => args.describe(&event).into_iter().for_each(|words| screen.say(&words)),
             () = interrupt.wait() => return Err(Failure::interrupted()),
         }
     }
@@ -212,6 +213,27 @@ impl SendArgs {
             Some(path) => Some(Gauge::read(path)?),
             None => None,
         })
+    }
+
+    /// That the gauge has no part in this transfer, if that is so.
+    fn unused_gauge(&self) -> Option<String> {
+        self.gauge.as_ref()?;
+        let why = match STRATEGIES.iter().find(|kind| kind.name == self.strategy) {
+            Some(kind) if !kind.needs_network => format!("strategy {} does not plan for a network", kind.name),
+            None if !self.gather => "without --gather no strategies are compared".to_owned(),
+            _ => return None,
+        };
+        Some(format!("warning: --gauge is of no use here: {why}"))
+    }
+
+    /// What happens before the transfer, in a line for the person. Where a strategy is still to be chosen, one without a plan will not be.
+    fn describe(&self, event: &GroupEvent) -> Option<String> {
+        match event {
+            GroupEvent::Unplanned { strategy, reason } if self.strategy == AUTO => {
+                Some(format!("warning: {strategy} cannot be chosen: {reason}"))
+            }
+            event => describe(event),
+        }
     }
 
     fn broadcast_options(&self) -> BroadcastOptions {
@@ -355,6 +377,8 @@ impl<'a> Sending<'a> {
         let signal = match event {
             GroupEvent::RootMayLeave { .. } => Some("source_may_leave"),
             GroupEvent::RootNeeded { .. } => Some("source_needed"),
+            // Another one was chosen.
+            GroupEvent::Unplanned { strategy, .. } if *strategy != self.broadcast.strategy() => return,
             _ => None,
         };
         match (signal, event) {

@@ -106,8 +106,11 @@ impl Coordinator {
     }
 
     /// Tells of strategies that have come to be without a plan, or are for another reason. Until the network is measured, there is
-    /// none to plan for.
+    /// none to plan for; and for a founder alone there is nothing to plan, and nobody who listens yet.
     fn tell_failures(&mut self, mut failures: BTreeMap<&'static str, PlanError>) {
+        if self.members.len() == 1 {
+            return;
+        }
         failures.retain(|_, error| !matches!(error, PlanError::NoNetwork { .. }));
         for (&strategy, error) in failures.iter().filter(|&(name, error)| self.plans.failures.get(name) != Some(error))
         {

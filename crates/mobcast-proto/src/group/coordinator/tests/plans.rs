@@ -189,6 +189,23 @@ fn a_cluster_that_the_network_does_not_know_is_told_of_once() {
 }
 
 #[test]
+fn that_the_network_does_not_know_the_founder_s_cluster_is_told_when_somebody_listens_and_once() {
+    let mut network = mobcast_topology::Topology::new();
+    network.add_cluster(mobcast_topology::Cluster::new("b", 1)).unwrap();
+    let network = Some(std::sync::Arc::new(network));
+    let mut group = Group::found_for(Overlays::of(&["optimal-trees"], network).unwrap());
+    assert_eq!(group.unplanned, [], "it is alone");
+    group.join_all([join("n1", Some("b"))]);
+    assert_eq!(group.unplanned.len(), 1, "{:?}", group.unplanned);
+    assert!(group.unplanned[0].1.contains("no cluster \"a\""), "{:?}", group.unplanned);
+    group.coordinator.handle_lost(group.now, NodeId(1));
+    group.views.remove(&NodeId(1));
+    group.settle();
+    group.join_all([join("n2", Some("b"))]);
+    assert_eq!(group.unplanned.len(), 1, "{:?}", group.unplanned);
+}
+
+#[test]
 fn orders_of_a_measurement_travel_in_assignments_and_plans_follow_it() {
     measure_and_plan(5);
 }
