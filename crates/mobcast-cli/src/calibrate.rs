@@ -5,20 +5,17 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::BoolishValueParser;
-use mobcast::Costs;
+use mobcast::{Costs, GroupOptions};
 use serde::{Deserialize, Serialize};
 use tracing::debug;
 
 use crate::failure::{Failure, Outcome, Status};
 use crate::output::{print_json, print_line};
 
-/// The file, in the directory for caches.
-const FILE: &str = "mobcast/costs.json";
-
 /// Measure what this machine costs, for the automatic choice of strategies
 ///
-/// Takes a few seconds, on this machine alone, and keeps the result in $XDG_CACHE_HOME/mobcast/costs.json (or
-/// ~/.cache/…), from where send takes it. Without it, send reckons with a usual machine.
+/// Takes a few seconds, on this machine alone, and keeps the result in $XDG_CACHE_HOME/mobcast/costs-HOST.json (or
+/// ~/.cache/…), from where send takes it on the same host. Without it, send reckons with a usual machine.
 #[derive(Args, Debug)]
 pub struct CalibrateArgs {
     /// Print the result as JSON
@@ -26,7 +23,7 @@ pub struct CalibrateArgs {
     json: bool,
 }
 
-/// The file's contents. What another version or another number of cores has measured does not count.
+/// The contents of a host's file. What another version or another number of cores has measured does not count.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kept {
@@ -91,7 +88,16 @@ pub fn costs() -> Costs {
 
 fn path() -> Option<PathBuf> {
     let directory = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    directory("XDG_CACHE_HOME").or_else(|| Some(directory("HOME")?.join(".cache"))).map(|cache| cache.join(FILE))
+    let cache = directory("XDG_CACHE_HOME").or_else(|| Some(directory("HOME")?.join(".cache")))?;
+    // Which is the name of the host, if nobody has said another one.
+    Some(cache.join("mobcast").join(file_name(&GroupOptions::default().name)))
+}
+
+/// A file for each host: many may share a home.
+fn file_name(host: &str) -> String {
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let host: String = host.chars().map(|c| if is_safe(c) { c } else { '_' }).collect();
+    format!("costs-{host}.json")
 }
 
 fn read(path: &Path) -> Option<Costs> {
@@ -120,9 +126,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn hosts_that_share_a_home_have_files_of_their_own() {
+        assert_eq!(["gpu-17", "gpu-18.site"].map(file_name), ["costs-gpu-17.json", "costs-gpu-18.site.json"]);
+        assert_eq!(["a/../b c", "é"].map(file_name), ["costs-a_.._b_c.json", "costs-_.json"]);
+    }
+
+    #[test]
     fn what_was_kept_is_read_again_and_nothing_else() {
         let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join(FILE);
+        let path = directory.path().join("mobcast").join(file_name("host"));
         assert_eq!(read(&path), None);
         let kept = Kept::new(&Costs::USUAL);
         write(&path, &kept).expect("written");
