@@ -42,13 +42,20 @@ pub async fn calibrate() -> Result<Costs, Error> {
     let mut row = Row::start(1 + HOPS).await?;
     let more_hops = row.time_of_a_piece().await?;
     row.leave().await;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
+    Ok(costs(threads as f64, large, small, more_hops.saturating_sub(one_hop) / HOPS))
+}
+
+/// The costs by the processor time of a large object in large and in small pieces, and by the time of a hop.
+fn costs(threads: f64, large: Duration, small: Duration, hop: Duration) -> Costs {
     let pieces = |size: u32| LARGE_BYTES / u64::from(size);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS) as f64;
     let piece = small.saturating_sub(large) / (pieces(SMALL_PIECE) - pieces(LARGE_PIECE)) as u32;
-    let hop = more_hops.saturating_sub(one_hop) / HOPS;
     // A noisy moment must not make anything free.
     let seconds = |time: Duration| time.max(Duration::from_micros(1)).as_secs_f64();
-    Ok(Costs::new(LARGE_BYTES as f64 * threads / seconds(large), seconds(piece), seconds(hop)))
+    let bytes_per_s = LARGE_BYTES as f64 * threads / seconds(large);
+    // What the piece itself costs a node, the model counts beside the hop.
+    let of_piece = Duration::from_secs_f64(f64::from(SINGLE_PIECE) / bytes_per_s + seconds(piece));
+    Costs::new(bytes_per_s, seconds(piece), seconds(hop.saturating_sub(of_piece)))
 }
 
 /// A root and receivers behind it, in memory.
@@ -166,6 +173,15 @@ fn middle(mut times: Vec<Duration>) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hop_is_without_the_time_of_its_piece() {
+        let ms = Duration::from_millis;
+        // 335.5 MB/s, and 10 µs for each of 2,016 pieces more: 128 KiB take 391 µs, and 10.
+        let of_hop = |hop| costs(1.0, ms(100), Duration::from_micros(120_160), hop).hop.as_secs_f64();
+        assert!((598e-6..600e-6).contains(&of_hop(ms(1))), "{}", of_hop(ms(1)));
+        assert!((0.9e-6..1.1e-6).contains(&of_hop(Duration::from_micros(300))), "nothing is free");
+    }
 
     #[tokio::test]
     async fn a_receiver_that_ends_early_ends_the_measurement() {
