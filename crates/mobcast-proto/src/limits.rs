@@ -93,6 +93,8 @@ pub const LINKS_SPARE: usize = 256;
 pub const LATER_MAX: Duration = SILENCE_MAX;
 /// Members that the coordinator itself carries in the control tree; the others hang below them.
 pub const COORDINATOR_CHILDREN_MAX: usize = 16;
+/// Those of them that may belong to its own cluster; the rest is for the leaders of others.
+pub const COORDINATOR_LOCAL_CHILDREN_MAX: usize = COORDINATOR_CHILDREN_MAX * 2 / 3;
 /// Children of any other node in the control tree: five levels below the coordinator hold 16 * 8^4 = 65,536 nodes.
 pub const TREE_CHILDREN_MAX: usize = 8;
 /// Nodes of a cluster in which everybody is linked to everybody: a node with few links falls behind where the cards bind.

@@ -5,15 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::group::pairing::spread;
 use crate::limits::{
-    COORDINATOR_CHILDREN_MAX, GLOBAL_PEERS_MAX, GLOBAL_PEERS_TOLD, LOCAL_MESH_MAX, LOCAL_PEERS_MAX, LOCAL_PEERS_TOLD,
-    TREE_CHILDREN_MAX,
+    COORDINATOR_CHILDREN_MAX, COORDINATOR_LOCAL_CHILDREN_MAX, GLOBAL_PEERS_MAX, GLOBAL_PEERS_TOLD, LOCAL_MESH_MAX,
+    LOCAL_PEERS_MAX, LOCAL_PEERS_TOLD, TREE_CHILDREN_MAX,
 };
 use crate::random::Random;
 use crate::sorted_map::SortedMap;
 use crate::units::{ClusterId, NodeId};
 
-/// Children of the coordinator that may belong to its own cluster; the rest is for the leaders of others.
-const COORDINATOR_LOCAL_CHILDREN_MAX: usize = COORDINATOR_CHILDREN_MAX * 2 / 3;
 /// With so many others in its cluster, the top need not be anybody's only link to it.
 const TOP_COMPANY: usize = 3;
 /// In larger clusters counterparts are not looked for: spreading takes time that grows with the square of their size.

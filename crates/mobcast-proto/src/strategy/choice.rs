@@ -20,9 +20,8 @@ use crate::time::Duration;
 
 mod cost;
 
-use cost::control_tree;
-
 pub use cost::Costs;
+pub(crate) use cost::control_tree;
 
 /// The name by which the choice is asked for.
 pub const AUTO: &str = "auto";

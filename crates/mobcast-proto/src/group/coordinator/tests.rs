@@ -125,6 +125,20 @@ impl Group {
 }
 
 #[test]
+fn the_choice_of_strategies_reckons_with_the_control_tree_that_there_is() {
+    let mut group = Group::found();
+    // The last clusters find no room at the coordinator.
+    for (cluster, nodes) in [("a", 39), ("b", 12)].into_iter().chain(["c", "d", "e", "f", "g", "h", "i"].map(|c| (c, 2))) {
+        (0..nodes).for_each(|i| group.join_all([join(&format!("{cluster}{i}"), Some(cluster))]));
+    }
+    let order = group.coordinator.order();
+    let place = |node: NodeId| (0..order.len()).find(|&position| order.node(position) == node);
+    let parent = |position| group.coordinator.parent_of(order.node(position)).and_then(place);
+    let there: Vec<Option<usize>> = (0..order.len()).map(parent).collect();
+    assert_eq!(there, crate::strategy::choice::control_tree(&order).parents);
+}
+
+#[test]
 fn named_clusters_share_their_slots_evenly_and_are_linked_with_each_other() {
     let mut group = Group::found();
     group.join_all((0..47).map(|i| join(&format!("n{i}"), Some(["a", "b", "c"][i % 3]))));

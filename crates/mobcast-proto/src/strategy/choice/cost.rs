@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mobcast_topology::{ClusterIndex, Topology, WanLink, optimal_rate};
 
-use crate::limits::{COORDINATOR_CHILDREN_MAX, TREE_CHILDREN_MAX};
+use crate::limits::{COORDINATOR_CHILDREN_MAX, COORDINATOR_LOCAL_CHILDREN_MAX, TREE_CHILDREN_MAX};
 use crate::strategy::FIRST_FLIGHT_BYTES;
 use crate::strategy::mob::is_worth_waiting;
 use crate::strategy::plan::{Order, Plan, PlanTree};
@@ -223,18 +223,23 @@ fn opening(bytes: f64, bytes_per_s: f64, round_trip: f64) -> f64 {
     }
 }
 
-/// A control tree as the coordinator makes one while nodes join in order ([`crate::group::graph`]).
-pub(super) fn control_tree(order: &Order) -> PlanTree {
-    let mut parents = Vec::with_capacity(order.len());
+/// The control tree as the coordinator makes it while nodes join in order ([`crate::group::graph`]), which a test there holds it against.
+pub(crate) fn control_tree(order: &Order) -> PlanTree {
+    let (mut parents, mut children) = (Vec::with_capacity(order.len()), vec![0; order.len()]);
     for range in order.ranges() {
-        let first = range.start;
-        // The coordinator has more children than others; the first of another cluster hangs at it.
-        let top = if first == 0 { COORDINATOR_CHILDREN_MAX } else { TREE_CHILDREN_MAX };
-        parents.extend(range.map(|position| match position - first {
-            0 => (first > 0).then_some(0),
-            rank if rank <= top => Some(first),
-            rank => Some(first + 1 + (rank - top - 1) / TREE_CHILDREN_MAX),
-        }));
+        for position in range.clone() {
+            let has_room = |&other: &usize| other > 0 && children[other] < TREE_CHILDREN_MAX;
+            let within = (range.start..position).find(has_room);
+            let parent = match position {
+                0 => None,
+                _ if range.start == 0 && children[0] < COORDINATOR_LOCAL_CHILDREN_MAX => Some(0),
+                _ if within.is_some() => within,
+                _ if children[0] < COORDINATOR_CHILDREN_MAX => Some(0),
+                _ => (1..position).find(has_room).or(Some(0)),
+            };
+            parent.into_iter().for_each(|parent: usize| children[parent] += 1);
+            parents.push(parent);
+        }
     }
     PlanTree::new(parents)
 }

@@ -83,10 +83,10 @@ fn what_fits_into_a_frame_goes_down_a_tree_where_the_root_s_card_would_send_it_o
 }
 
 #[test]
-fn the_control_tree_has_sixteen_at_the_root_and_eight_below_each() {
+fn the_control_tree_has_ten_and_other_clusters_at_the_root_and_eight_below_each() {
     let tree = control_tree(&order(&[40, 12]));
     let children = |parent| tree.parents.iter().filter(|p| **p == Some(parent)).count();
-    assert_eq!((children(0), children(1), children(3)), (17, 8, 7));
+    assert_eq!((children(0), children(1), children(4)), (11, 8, 5));
     assert_eq!((tree.parents[40], children(40), tree.parents[49]), (Some(0), 8, Some(41)));
 }
 
