@@ -1,5 +1,6 @@
 //! Seeds of the faults machine (docs/faults.md) that nobody has seen before: they follow from the commit. What they find is printed
-//! with its replay command and kept in a file, and fails nothing: a commit is not to blame for what was there before it.
+//! with its replay command and kept in a file, and fails nothing: a commit is not to blame for what was there before it. That the
+//! machine does not run to its end does.
 
 use std::process::Command;
 
@@ -8,11 +9,11 @@ use crate::repository;
 /// Seeds, of the default strategy and of all of the registry in turn.
 const SERIES: [(u64, &[&str]); 2] = [(500, &[]), (200, &["--strategy", "all"])];
 
-/// Runs the seeds of the present commit; always true.
+/// Runs the seeds of the present commit; true if all were run, whatever was found.
 pub fn run() -> bool {
     let commit = commit().unwrap_or_default();
     let from = first_seed(&commit);
-    let (mut violations, mut violated) = (String::new(), false);
+    let (mut violations, mut violated, mut complete) = (String::new(), false, true);
     for (seeds, more) in SERIES {
         let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
         let arguments = ["run", "--quiet", "--package", "mobcast-sim", "--", "faults"];
@@ -26,18 +27,31 @@ pub fn run() -> bool {
             Ok(output) => {
                 let text = String::from_utf8_lossy(&output.stderr).into_owned();
                 print!("{text}");
-                if !output.status.success() {
+                if !has_run(output.status.code(), &text, seeds) {
+                    println!("the faults machine has not run to its end: {}", output.status);
+                    complete = false;
+                } else if !output.status.success() {
                     violations += &text;
                     violated = true;
                 }
             }
-            Err(error) => println!("the faults machine does not start: {error}"),
+            Err(error) => {
+                println!("the faults machine does not start: {error}");
+                complete = false;
+            }
         }
     }
     if violated {
         keep(&commit, &violations);
     }
-    true
+    complete
+}
+
+/// Whether the faults machine has said what became of all seeds: 0 if all hold, 1 if not. Everything else is of cargo, or of a machine
+/// that was ended.
+fn has_run(status: Option<i32>, said: &str, seeds: u64) -> bool {
+    let total = format!("{seeds} seeds: ");
+    matches!(status, Some(0 | 1)) && said.lines().any(|line| line.starts_with(&total))
 }
 
 fn keep(commit: &str, text: &str) {
@@ -64,6 +78,17 @@ fn first_seed(commit: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_machine_that_has_not_run_to_its_end_is_no_check() {
+        let said = "seeds 7 to 506\n50 of 500 seeds, 0 violations\n500 seeds: 1 violations; median of 9 nodes\n";
+        assert!(has_run(Some(0), said, 500) && has_run(Some(1), said, 500));
+        for status in [Some(101), Some(2), None] {
+            assert!(!has_run(status, said, 500), "{status:?}");
+        }
+        assert!(!has_run(Some(1), "50 of 500 seeds, 0 violations\n", 500), "it has not said what became of all");
+        assert!(!has_run(Some(0), said, 200));
+    }
 
     #[test]
     fn seeds_follow_from_the_commit() {

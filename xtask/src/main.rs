@@ -36,7 +36,7 @@ cargo xtask STEP
   torture  150 transfers between real processes, one of which is killed; 5 of them in ci
            [--runs N] [--seed S] [--from FIRST]
   faults   700 runs of the simulator's faults machine, of seeds that follow from the commit: what is violated is printed and
-           kept in target/faults, and fails nothing
+           kept in target/faults, and fails nothing; that it does not run to its end does
   hashes   simulated runs in a release build, held against the hashes that the tests expect
   test     all tests
   ci       all of these in this order, as `make test` and .ci/run do

@@ -20,8 +20,9 @@ use crate::time::Duration;
 
 mod cost;
 
-pub use cost::Costs;
 pub(crate) use cost::control_tree;
+
+pub use cost::Costs;
 
 /// The name by which the choice is asked for.
 pub const AUTO: &str = "auto";

@@ -128,7 +128,8 @@ impl Group {
 fn the_choice_of_strategies_reckons_with_the_control_tree_that_there_is() {
     let mut group = Group::found();
     // The last clusters find no room at the coordinator.
-    for (cluster, nodes) in [("a", 39), ("b", 12)].into_iter().chain(["c", "d", "e", "f", "g", "h", "i"].map(|c| (c, 2))) {
+    let small = ["c", "d", "e", "f", "g", "h", "i"].map(|cluster| (cluster, 2));
+    for (cluster, nodes) in [("a", 39), ("b", 12)].into_iter().chain(small) {
         (0..nodes).for_each(|i| group.join_all([join(&format!("{cluster}{i}"), Some(cluster))]));
     }
     let order = group.coordinator.order();
