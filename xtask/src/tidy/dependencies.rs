@@ -45,6 +45,8 @@ pub struct Dependency {
     pub dev: bool,
     /// Whether it is a crate of this repository.
     pub internal: bool,
+    /// Features that are asked for, `default` among them where it is not left out.
+    pub features: Vec<String>,
 }
 
 /// Asks cargo for the workspace's crates.
@@ -64,10 +66,14 @@ fn parse(package: &Value, root: &Path) -> Crate {
         let path = Path::new(path.as_str().unwrap_or_default());
         path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned()
     };
-    let dependency = |value: &Value| Dependency {
-        name: text(&value["name"]),
-        dev: value["kind"] == "dev",
-        internal: value["path"].is_string(),
+    let dependency = |value: &Value| {
+        let default = (value["uses_default_features"] == true).then(|| "default".to_owned());
+        Dependency {
+            name: text(&value["name"]),
+            dev: value["kind"] == "dev",
+            internal: value["path"].is_string(),
+            features: default.into_iter().chain(list(&value["features"]).iter().map(text)).collect(),
+        }
     };
     let shipped = |target: &&Value| list(&target["kind"]).iter().any(|kind| kind == "lib" || kind == "bin");
     Crate {
@@ -120,6 +126,9 @@ fn check_crate(of: &Crate) -> Vec<Finding> {
             let mend =
                 "the core uses blake3, thiserror and mobcast-topology only: what needs more is the driver's work";
             findings.push(finding("may not use", mend));
+        } else if of.name == CORE && dependency.internal && !dependency.features.is_empty() {
+            let mend = "the core needs no files and no solver: leave the features out, and default-features too";
+            findings.push(finding(&format!("may not use {} of", dependency.features.join(", ")), mend));
         }
     }
     findings
@@ -136,7 +145,11 @@ mod tests {
     use super::*;
 
     fn problems(name: &str, on: &str, internal: bool, dev: bool) -> Vec<String> {
-        let dependencies = vec![Dependency { name: on.into(), dev, internal }];
+        problems_with(name, Dependency { name: on.into(), dev, internal, features: vec![] })
+    }
+
+    fn problems_with(name: &str, dependency: Dependency) -> Vec<String> {
+        let dependencies = vec![dependency];
         let of = Crate { name: name.into(), dir: format!("crates/{name}"), dependencies, roots: vec![] };
         check(&[of]).into_iter().map(|finding| finding.problem).collect()
     }
@@ -175,6 +188,20 @@ mod tests {
     }
 
     #[test]
+    fn the_core_uses_no_features_of_the_crates_below() {
+        let topology = |features: &[&str]| Dependency {
+            name: "mobcast-topology".into(),
+            dev: false,
+            internal: true,
+            features: features.iter().map(|feature| (*feature).to_owned()).collect(),
+        };
+        let found = problems_with(CORE, topology(&["default", "lp"]));
+        assert_eq!(found, ["mobcast-proto may not use default, lp of mobcast-topology"]);
+        assert_eq!(problems_with(CORE, topology(&[])), [""; 0]);
+        assert_eq!(problems_with("mobcast-sim", topology(&["files", "lp"])), [""; 0]);
+    }
+
+    #[test]
     fn a_crate_without_a_place_is_found() {
         assert_eq!(problems("mobcast-extra", "serde", false, false).len(), 1);
     }
@@ -191,6 +218,9 @@ mod tests {
             proto.dependencies.iter().any(|d| (d.name.as_str(), d.dev, d.internal) == (name, dev, internal))
         };
         assert!(has("blake3", false, false) && has("proptest", true, false));
+        let sim = crates.iter().find(|c| c.name == "mobcast-sim").unwrap();
+        let topology = sim.dependencies.iter().find(|d| d.name == "mobcast-topology").unwrap();
+        assert_eq!(topology.features, ["files", "lp"]);
         let net = crates.iter().find(|c| c.name == "mobcast-net").unwrap();
         assert!(net.dependencies.iter().any(|d| d.name == CORE && d.internal));
     }

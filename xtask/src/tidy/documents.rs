@@ -170,12 +170,17 @@ fn check_words(file: &TextFile, prose: &str, words: &[(String, String)]) -> Vec<
     let prose = prose.to_lowercase();
     let mut findings = Vec::new();
     for (word, say) in words {
-        for at in whole_words(&prose, word) {
+        let plural = plural(word);
+        for at in whole_words(&prose, word).chain(whole_words(&prose, &plural)) {
             let place = format!("{}:{}", file.path, line_of(&prose, at));
             findings.push(Finding::new(place, format!("{word:?} is not a word of {GLOSSARY}"), format!("say: {say}")));
         }
     }
     findings
+}
+
+fn plural(word: &str) -> String {
+    format!("{word}{}", if word.ends_with("sh") { "es" } else { "s" })
 }
 
 #[cfg(test)]
@@ -234,7 +239,9 @@ mod tests {
             let file = file(path, text);
             check_words(&file, &prose(&file), &words).len()
         };
-        assert_eq!(found("README.md", "A Seeder and a\nseed node, not seeders\n"), 2);
+        assert_eq!(found("README.md", "A Seeder and a\nseed node, not seeded\n"), 2);
+        assert_eq!(found("README.md", "Seeders, seed nodes, and a seeder's\n"), 3);
+        assert_eq!(plural("info hash"), "info hashes");
         assert_eq!(found("a/src/x.rs", "//! a seeder\nlet seeder = 1;\n"), 1);
         assert_eq!(found("docs/strategies/bittorrent.md", "a seeder\n") + found(GLOSSARY, text), 0);
     }

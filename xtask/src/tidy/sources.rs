@@ -11,6 +11,7 @@ const UNSAFE_ALLOWED: &str = "mobcast-net";
 const UNSAFE_IN_ONE_MODULE: [&str; 1] = ["mobcast-lab"];
 const FORBID_UNSAFE: &str = "#![forbid(unsafe_code)]";
 const DENY_UNSAFE: &str = "#![deny(unsafe_code)]";
+const ALLOW_UNSAFE: [&str; 2] = ["allow(unsafe_code", "expect(unsafe_code"];
 
 /// Crates whose runs depend on nothing but their input and their seed.
 const DETERMINISTIC: [&str; 2] = ["crates/mobcast-proto", "crates/mobcast-sim"];
@@ -58,6 +59,7 @@ fn unfinished() -> [String; 5] {
 /// Checks all sources.
 pub fn check(crates: &[Crate], files: &[TextFile]) -> Vec<Finding> {
     let mut findings = check_unsafe(crates, files);
+    findings.extend(check_one_unsafe_module(crates, files));
     findings.extend(check_clippy_bans(files));
     for file in files.iter().filter(|file| !file.is("md")) {
         findings.extend(check_unfinished(file));
@@ -80,6 +82,24 @@ fn check_unsafe(crates: &[Crate], files: &[TextFile]) -> Vec<Finding> {
     });
     let mend = format!("write {FORBID_UNSAFE} below the header; what needs unsafe code belongs into {UNSAFE_ALLOWED}");
     lacking.map(|(_, root)| Finding::new(&root.path, "the crate does not forbid unsafe code", &mend)).collect()
+}
+
+/// Allowances of unsafe code beyond the first of a crate that may have one.
+fn check_one_unsafe_module(crates: &[Crate], files: &[TextFile]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for of in crates.iter().filter(|of| UNSAFE_IN_ONE_MODULE.contains(&of.name.as_str())) {
+        let sources = format!("{}/src/", of.dir);
+        let of_crate = files.iter().filter(|file| file.is("rs") && file.path.starts_with(&sources));
+        let allowances = of_crate.flat_map(|file| {
+            let code = mask(&file.text);
+            let allows = |line: &str| ALLOW_UNSAFE.iter().any(|allow| line.contains(allow));
+            let lines = code.lines().enumerate().filter(|(_, line)| allows(line));
+            lines.map(|(number, _)| format!("{}:{}", file.path, number + 1)).collect::<Vec<_>>()
+        });
+        let mend = format!("move it into the module that may, or into {UNSAFE_ALLOWED}");
+        findings.extend(allowances.skip(1).map(|place| Finding::new(place, "a second module has unsafe code", &mend)));
+    }
+    findings
 }
 
 fn check_clippy_bans(files: &[TextFile]) -> Vec<Finding> {
@@ -155,6 +175,17 @@ mod tests {
         let denied = [file("a/src/lib.rs", "//! A.\n\n#![deny(unsafe_code)]\n")];
         assert_eq!(check_unsafe(&[of(UNSAFE_IN_ONE_MODULE[0])], &denied), []);
         assert_eq!(check_unsafe(&[of("mobcast")], &denied).len(), 1);
+    }
+
+    #[test]
+    fn a_second_module_with_unsafe_code_is_found() {
+        let lab = Crate { name: UNSAFE_IN_ONE_MODULE[0].into(), dir: "lab".into(), ..Crate::default() };
+        let module = |name: &str| format!("//! A.\n\n#[allow(unsafe_code, reason = \"it has to\")]\nmod {name};\n");
+        let one = [file("lab/src/a.rs", &module("tun")), file("lab/src/b.rs", "//! allow(unsafe_code)\n")];
+        assert_eq!(check_one_unsafe_module(std::slice::from_ref(&lab), &one), []);
+        let two = [file("lab/src/a.rs", &module("tun")), file("lab/src/c.rs", "//! C.\n\n#![expect(unsafe_code)]\n")];
+        let found = check_one_unsafe_module(&[lab], &two);
+        assert_eq!(found.iter().map(|finding| finding.place.as_str()).collect::<Vec<_>>(), ["lab/src/c.rs:3"]);
     }
 
     #[test]

@@ -40,7 +40,7 @@ enum Transport {
     Udp {
         headers: usize,
     },
-    /// Anything else, fragments among it.
+    /// Anything else, parts of packets among it.
     Other,
 }
 

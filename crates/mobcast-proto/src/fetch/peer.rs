@@ -81,7 +81,7 @@ impl Audience {
 const CHUNK_BYTES_MEAN_MIN: u64 = 1 << 10;
 /// …beside so many chunks for each request…
 const CHUNKS_PER_REQUEST: u64 = 4;
-/// …and this many once, keeps its peer busy with fragments.
+/// …and this many once, keeps its peer busy with crumbs.
 const CHUNKS_AT_LEAST: u64 = 64;
 
 /// How the payload of a peer has come.

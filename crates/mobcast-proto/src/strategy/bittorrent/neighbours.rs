@@ -1,4 +1,4 @@
-//! Who knows whom: the lists of peers that the coordinator gives out, as others' trackers do. They are made of rings: in
+//! Who knows whom: the lists of peers that the coordinator gives out. They are made of rings: in
 //! each, all nodes stand in an order by chance, and who stands next to each other knows each other. So everybody
 //! is connected, all know equally many, and whoever comes or goes changes a few lists only.
 
