@@ -274,7 +274,7 @@ impl Session {
         if self.mobcast_stamp == Some(stamp) {
             return Ok(());
         }
-        let said = output_of(Command::new(&self.mobcast).arg("version")).unwrap_or_default();
+        let said = output_of(unset(&self.mobcast).arg("version")).unwrap_or_default();
         let version = said.lines().next().unwrap_or_default();
         let version = version.strip_prefix("mobcast ").unwrap_or(version);
         self.versions.insert("mobcast".into(), format!("{version} (build {})", build(&self.mobcast)?));
@@ -407,11 +407,18 @@ fn build(program: &Path) -> Result<String, LabError> {
 
 /// The strategies by name, and whether each has to know the network.
 fn strategies(mobcast: &Path) -> Result<BTreeMap<String, bool>, LabError> {
-    let text = output_of(Command::new(mobcast).args(["strategies", "--json"]))
+    let text = output_of(unset(mobcast).args(["strategies", "--json"]))
         .map_err(|error| LabError::Tool { tool: format!("{} strategies --json", mobcast.display()), error })?;
     let list: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap_or_default();
     let entry = |entry: &serde_json::Value| Some((entry["name"].as_str()?.to_owned(), entry["needs_gauge"] == true));
     Ok(list.iter().filter_map(entry).collect())
+}
+
+/// The command mobcast without what the environment would set.
+fn unset(mobcast: &Path) -> Command {
+    let mut command = Command::new(mobcast);
+    process::settings().for_each(|name| _ = command.env_remove(name));
+    command
 }
 
 fn output_of(command: &mut Command) -> Result<String, String> {

@@ -102,7 +102,13 @@ fn readable(path: &Path) {
 
 /// Runs an experiment's quick form; the process's number is part of its lab's name.
 fn run(experiment: &Path, output: &Path, more: &[&str]) -> (Output, u32) {
+    run_with(&[], experiment, output, more)
+}
+
+/// The same, with these variables in the environment.
+fn run_with(variables: &[(&str, &str)], experiment: &Path, output: &Path, more: &[&str]) -> (Output, u32) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mobcast-lab"));
+    command.envs(variables.iter().copied());
     command.arg("run").arg(experiment).args(["--quick", "--accept-void", "--output"]).arg(output);
     command.args(more).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().expect("it starts");
@@ -250,6 +256,26 @@ fn a_program_that_hangs_is_named_and_ended() {
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     let reason = records(&lines).remove(0).reason.unwrap_or_default();
     assert!(reason.starts_with("not done after 4 s: ") && reason.ends_with("A3 (waits for nothing)"), "{reason}");
+    nothing_is_left(pid);
+}
+
+#[test]
+fn what_its_caller_has_set_for_mobcast_is_not_what_is_measured() {
+    let Some(_guard) = alone() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let experiment = on_a_switch(directory.path(), "sizes_mb = [1.0]\n");
+    let seen = directory.path().join("seen");
+    let text = format!("env >> {}\nexec {} \"$@\"\n", seen.display(), mobcast().display());
+    let wrapper = script(directory.path(), &text);
+    let lines = directory.path().join("x.jsonl");
+    let variables = [("MOBCAST_PIECE_SIZE", "3"), ("MOBCAST_LOG", "info"), ("XDG_CACHE_HOME", "/of-the-caller")];
+    let (output, pid) = run_with(&variables, &experiment, &lines, &["--mobcast", &wrapper.display().to_string()]);
+    assert!(output.status.success(), "{}", said(&output));
+    let seen = std::fs::read_to_string(seen).expect("the command was started");
+    assert!(seen.contains("MOBCAST_LOG=info") && !seen.contains("MOBCAST_PIECE_SIZE"), "{seen}");
+    assert!(seen.contains("TOKIO_WORKER_THREADS"), "{seen}");
+    let of_nodes = seen.lines().filter(|line| line.starts_with("XDG_CACHE_HOME=/dev/shm/")).count();
+    assert!(of_nodes >= 3, "{seen}");
     nothing_is_left(pid);
 }
 

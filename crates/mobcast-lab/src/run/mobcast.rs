@@ -137,11 +137,14 @@ impl Run<'_> {
         // The nodes share the machine's cores, so each has one thread: a second one only wakes and is woken.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = (cores / nodes.len()).max(1).to_string();
+        // Nothing is kept there: what this machine costs without the lab is not what is chosen by.
+        let cache = lab.scratch().join("cache").display().to_string();
+        let environment = [("TOKIO_WORKER_THREADS".to_owned(), workers), ("XDG_CACHE_HOME".to_owned(), cache)];
         let program = Program {
             node,
             namespace: &nodes[node].namespace,
             command: &command,
-            environment: &[("TOKIO_WORKER_THREADS".to_owned(), workers)],
+            environment: &environment,
             directory: Path::new("/"),
             log: self.log(node),
         };

@@ -1,6 +1,7 @@
 //! Programs on nodes: what they print, how they end, what they cost.
 
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -31,7 +32,7 @@ pub struct Program<'a> {
     pub namespace: &'a str,
     /// The command.
     pub command: &'a [String],
-    /// Variables of its environment, beside those of the lab's own process.
+    /// Variables of its environment, beside those of the lab's own process that are no settings of mobcast.
     pub environment: &'a [(String, String)],
     /// Where it is started.
     pub directory: &'a Path,
@@ -76,6 +77,16 @@ pub fn unix_seconds() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
+/// Settings of mobcast in this process's environment, which are not what is measured.
+pub fn settings() -> impl Iterator<Item = OsString> {
+    std::env::vars_os().map(|(name, _)| name).filter(|name| is_setting(name))
+}
+
+/// All but what it logs: that is asked for on purpose.
+fn is_setting(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b"MOBCAST_") && name != "MOBCAST_LOG"
+}
+
 /// Starts a program in a process group of its own. What it says and how it ends comes through the channel.
 pub fn start(program: &Program<'_>, heard: UnboundedSender<Heard>) -> Result<Pid, LabError> {
     let log = std::fs::File::create(&program.log).map_err(LabError::at(&program.log))?;
@@ -83,6 +94,7 @@ pub fn start(program: &Program<'_>, heard: UnboundedSender<Heard>) -> Result<Pid
     let out = std::fs::File::create(&out).map_err(LabError::at(out))?;
     let mut command = Command::new("ip");
     command.args(["netns", "exec", program.namespace]).args(program.command);
+    settings().for_each(|name| _ = command.env_remove(name));
     command.envs(program.environment.iter().map(|(name, value)| (name, value))).current_dir(program.directory);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).process_group(0).kill_on_drop(true);
     let failed = |error: std::io::Error| LabError::Tool { tool: program.command[0].clone(), error: error.to_string() };
@@ -237,6 +249,13 @@ pub fn last_line(log: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_of_mobcast_are_told_from_other_variables() {
+        let names = ["MOBCAST_STRATEGY", "MOBCAST_PLAIN", "MOBCAST_LOG", "PATH", "NOT_MOBCAST_PLAIN"];
+        let are: Vec<bool> = names.iter().map(|name| is_setting(OsStr::new(name))).collect();
+        assert_eq!(are, [true, true, false, false, false]);
+    }
 
     #[test]
     fn the_time_of_a_process_and_its_children_is_read() {
