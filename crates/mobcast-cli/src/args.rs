@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::BoolishValueParser;
 
-use crate::quantity::{QuantityError, parse_rate, parse_size, parse_time};
+use crate::quantity::{parse_rate, parse_size, parse_time};
 
 /// How this process appears in the group.
 #[derive(Args, Clone, Debug)]
@@ -116,8 +116,11 @@ pub fn piece_size(text: &str) -> Result<u32, String> {
 }
 
 /// A time that is not zero.
-pub fn positive_time(text: &str) -> Result<Duration, QuantityError> {
-    parse_time(text).and_then(|time| if time.is_zero() { parse_time("") } else { Ok(time) })
+pub fn positive_time(text: &str) -> Result<Duration, String> {
+    match parse_time(text) {
+        Ok(time) if time.is_zero() => Err("a time of zero is over at once; write one like 30s, 5m or 24h".into()),
+        time => time.map_err(|error| error.to_string()),
+    }
 }
 
 #[cfg(test)]
@@ -152,6 +155,13 @@ mod tests {
         for bad in ["1MB", "8KiB", "32MiB", "x", "0"] {
             assert!(piece_size(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn no_time_is_no_time_to_wait() {
+        assert_eq!(positive_time("24h"), Ok(Duration::from_secs(86_400)));
+        let refused = |text| positive_time(text).expect_err(text);
+        assert!(refused("0s").contains("zero") && refused("30").contains("needs a unit"), "{}", refused("0s"));
     }
 
     #[test]
