@@ -109,7 +109,8 @@ fn a_machine_s_costs_are_kept_where_send_finds_them() {
     calibrate.args(["calibrate", "--json"]).env("XDG_CACHE_HOME", experiment.path("cache"));
     let report = Process::start("calibrate", &mut calibrate).succeeds().json();
     // Hosts that share a home have files of their own.
-    let [file] = &names(&experiment.path("cache/mobcast"))[..] else { panic!("one file") };
+    let files = names(&experiment.path("cache/mobcast"));
+    let [file] = &files[..] else { panic!("{files:?}") };
     assert!(file.starts_with("costs-") && file.len() > "costs-.json".len(), "{file}");
     let kept = fs::read_to_string(experiment.path("cache/mobcast").join(file)).expect("it is kept");
     assert_eq!(serde_json::from_str::<serde_json::Value>(&kept).expect("it is JSON"), report);
