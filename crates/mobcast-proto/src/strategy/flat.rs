@@ -51,7 +51,7 @@ pub(super) mod tests {
         let plan = tests::plan(plan, &[3, 3]);
         assert_eq!(plan.trees[0].parents, [None, Some(0), Some(0), Some(0), Some(0), Some(0)]);
         let plan = tests::plan(super::plan, &[200]);
-        assert_eq!(children(&plan.trees[0])[0], ROOT_CHILDREN_MAX);
+        assert_eq!(children(&plan.trees[0])[0], 60, "of 64 links four are left for newcomers");
         assert_eq!(plan.trees[0].depths().into_iter().max(), Some(2));
     }
 
@@ -60,7 +60,14 @@ pub(super) mod tests {
     fn in_a_group_of_ten_thousand_nobody_has_more_children_than_links() {
         let tree = &tests::plan(plan, &[10_000]).trees[0];
         let children = children(tree);
-        assert_eq!((children[0], children[1..].iter().max()), (ROOT_CHILDREN_MAX, Some(&CHILDREN_MAX)));
+        assert_eq!((children[0], children[1..].iter().max()), (60, Some(&40)));
         assert_eq!(tree.depths().into_iter().max(), Some(3));
+    }
+
+    #[test]
+    fn who_has_other_children_has_room_for_fewer_of_these() {
+        let mut children = vec![0; 10_000];
+        (0..10_000).filter_map(|position| parent_of(position, 4)).for_each(|parent| children[parent] += 1);
+        assert_eq!((children[0], children[1..].iter().max()), (60 - 4, Some(&(40 - 4))));
     }
 }

@@ -247,6 +247,7 @@ pub(super) mod tests {
 
     /// Each tree of a plan spans all nodes, and enters each cluster but the root's once.
     pub(crate) fn check_plan(plan: &Plan, sizes: &[usize]) {
+        assert!(!plan.trees.is_empty(), "there are trees");
         for tree in &plan.trees {
             assert_eq!(tree.depths().len(), sizes.iter().sum::<usize>(), "it spans all nodes");
         }

@@ -36,8 +36,14 @@ fn what_cannot_be_compared_is_mob_s() {
     let words = "mob: 5.5 MB, from a node that does not coordinate the group: nothing was compared";
     assert_eq!(elsewhere, ("mob", 0, words.into()));
     assert_eq!(why(Some(60_000), Unknown::Elsewhere).2, "in one frame to each: 60 kB");
-    let (strategy, _, reason) = named(chosen(1_000_000, &one_cluster(2_000, 12_500_000)));
-    assert_eq!((strategy, &*reason), ("mob", "mob: 1 MB to 1999 nodes in one cluster"));
+    let (strategy, compared, reason) = named(chosen(1_000_000, &one_cluster(1_025, 12_500_000)));
+    assert_eq!((strategy, compared, &*reason), ("mob", 0, "mob: 1 MB to 1024 nodes in one cluster"));
+    assert!(!chosen(1_000_000, &one_cluster(1_024, 12_500_000)).predicted.is_empty(), "one fewer are compared");
+    let clusters = |count: usize| Situation { order: order(&vec![2; count]), network: None, ..one_cluster(2, 1) };
+    let (strategy, compared, reason) = named(chosen(1_000_000, &clusters(17)));
+    assert_eq!((strategy, compared, &*reason), ("mob", 0, "mob: 1 MB to 33 nodes in 17 clusters"));
+    assert_eq!(named(chosen(4_000, &clusters(17))).2, "in one frame to each: 4 kB to 33 nodes in 17 clusters");
+    assert!(!chosen(1_000_000, &clusters(16)).predicted.is_empty(), "one fewer are compared");
 }
 
 #[test]
