@@ -157,3 +157,15 @@ const _: () = assert!(PING_INTERVAL.0 * 3 < SILENCE_MAX.0);
 pub const NAME_BYTES_MAX: usize = 255;
 /// Addresses that a node advertises.
 pub const ADDRESSES_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forty_bytes_are_held_of_each_piece_and_four_for_each_of_a_tree_s_index() {
+        assert_eq!(held_bytes(Some(1_000), 0), 40_000, "a hash, and a bit for each of 64 links");
+        assert_eq!(held_bytes(Some(1_000), 500), 42_000);
+        assert_eq!(held_bytes(None, 0), 20 << 20, "a stream may come to have all the pieces that there may be");
+    }
+}

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::limits::{OPEN_PIECES_BYTES_MAX, PIECE_SIZE_MIN};
 use crate::units::{ByteRange, LinkId, PieceIndex};
 
 /// Requests of one peer that wait for pieces: the open pieces of a node at the smallest piece size.
 const HELD_MAX: usize = 3_072;
+const _: () = assert!(HELD_MAX as u64 >= OPEN_PIECES_BYTES_MAX / PIECE_SIZE_MIN as u64);
 
 /// Such requests, of one broadcast.
 #[derive(Clone, Debug, Default)]
@@ -92,8 +94,8 @@ mod tests {
     #[test]
     fn nobody_has_more_waiting_than_a_node_may_have_open() {
         let mut held = HeldRequests::default();
-        let fits = (0..HELD_MAX as u32 + 1).filter(|&i| held.add(LinkId(1), PieceIndex(i), ByteRange::whole(1)));
-        assert_eq!(fits.count(), HELD_MAX);
+        let fits = (0..4_000).filter(|&i| held.add(LinkId(1), PieceIndex(i), ByteRange::whole(1)));
+        assert_eq!(fits.count(), 3_072);
         assert!(held.add(LinkId(2), PieceIndex(0), ByteRange::whole(1)));
     }
 }

@@ -481,7 +481,7 @@ fn is_wan(swarm: &Swarm, link: LinkId) -> bool {
 mod tests {
     use super::*;
     use crate::time::Time;
-    use crate::units::{BroadcastId, NodeId};
+    use crate::units::{BroadcastId, ByteRange, NodeId};
 
     /// A node of cluster 1 with a local peer (link 1), in a broadcast whose root is in cluster 0.
     pub(super) fn swarm() -> Swarm {
@@ -506,6 +506,23 @@ mod tests {
         mob.handle(StrategyEvent::Message { peer: LinkId(1), message: &message }, &mut swarm);
         assert!(mob.given.len() >= 7, "nearly all goes to the faster one");
         mob.check_invariants(&swarm);
+    }
+
+    #[test]
+    fn what_a_local_peer_has_is_imported_no_more_unless_over_half_of_it_is_here() {
+        let (local, far, piece) = (LinkId(1), LinkId(2), PieceIndex(0));
+        for (bytes, goes_on) in [(1, false), (8 << 10, false), ((8 << 10) + 1, true)] {
+            let (mut mob, mut swarm) = (Mob::default(), swarm());
+            let one = [Run { first: piece, count: 1 }];
+            swarm.set_paused(false);
+            swarm.add_peer(far, NodeId(9), ClusterId(0));
+            swarm.add_have(far, 1, &one);
+            assert!(swarm.request(far, piece));
+            swarm.add_payload(far, piece, ByteRange { start: 0, end: bytes });
+            let news = swarm.add_have(local, 1, &one);
+            mob.handle(StrategyEvent::Have { peer: local, pieces: &news }, &mut swarm);
+            assert_eq!(swarm.requests_at(far), usize::from(goes_on), "{bytes} of 16 KiB");
+        }
     }
 
     #[test]

@@ -170,10 +170,33 @@ mod tests {
             let placed_at = Time(BEGUN_AT.0 - before.0);
             let mut bench = Bench::<MobHpdc07>::placed_since(placed_at, 2, 10);
             bench.have(Bench::<MobHpdc07>::GLOBAL, run(0, 10));
-            assert_eq!(bench.requests().is_empty(), waits > ms(0), "{before:?} before");
-            bench.pass(waits);
+            waits_and_asks_for(&mut bench, waits, 3);
+        }
+    }
+
+    /// Nothing is asked for until so much time has passed, and then so many pieces.
+    fn waits_and_asks_for(bench: &mut Bench<MobHpdc07>, waits: Duration, pieces: usize) {
+        let asked = |bench: &mut Bench<MobHpdc07>| {
             bench.requests();
-            assert_eq!(bench.asked.len(), 3, "its share, {before:?} before");
+            bench.asked.len()
+        };
+        let before = if waits == Duration::ZERO { pieces } else { 0 };
+        assert_eq!(asked(bench), before, "{waits:?}");
+        bench.pass(Duration(waits.0.saturating_sub(1)));
+        assert_eq!(asked(bench), before, "a moment before {waits:?}");
+        bench.pass(Duration(1));
+        assert_eq!(asked(bench), pieces, "{waits:?}");
+    }
+
+    #[test]
+    fn two_seconds_after_the_start_nobody_waits_for_others_to_join() {
+        let ms = Duration::from_millis;
+        for (after, waits) in [(ms(1_850), ms(100)), (ms(1_950), ms(50)), (ms(2_000), ms(0)), (ms(5_000), ms(0))] {
+            let mut bench = Bench::<MobHpdc07>::unsettled(3, 8);
+            bench.pass(after);
+            bench.place(2, 1, 2);
+            bench.have(Bench::<MobHpdc07>::GLOBAL, run(4, 4));
+            waits_and_asks_for(&mut bench, waits, 4);
         }
     }
 
@@ -420,6 +443,24 @@ mod tests {
         assert!(held[0] && (2..=3).contains(&given_up), "{held:?}");
         assert!((10..=11).contains(&(again - given_up)), "{held:?}");
         assert!((4..=5).contains(&(given_up_again - again)), "{held:?}");
+    }
+
+    /// It is left alone for ten seconds in between.
+    #[test]
+    fn the_patience_with_a_silent_peer_doubles_up_to_32_seconds() {
+        let mut bench = bench(3, 40);
+        bench.pass(Duration::from_secs(3));
+        bench.have(Bench::<MobHpdc07>::GLOBAL, run(0, 40));
+        let mut held = Vec::new();
+        for _ in 0..150 {
+            held.push(bench.swarm.requests_at(LinkId(Bench::<MobHpdc07>::GLOBAL)) > 0);
+            bench.pass(Duration::from_secs(1));
+        }
+        let waits: Vec<usize> = held.chunk_by(|a, b| a == b).filter(|run| run[0]).map(<[bool]>::len).collect();
+        assert_eq!(waits.len(), 6, "{waits:?}");
+        for (seconds, patience) in waits.iter().zip([2, 4, 8, 16, 32, 32]) {
+            assert!((patience..=patience + 1).contains(seconds), "{waits:?}");
+        }
     }
 
     #[test]

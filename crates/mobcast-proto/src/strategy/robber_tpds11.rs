@@ -485,9 +485,10 @@ mod tests {
         let mut bench = without_gold();
         bench.say(LOCAL, StrategyMessage::Work { left: 4 });
         assert_eq!(steals(&mut bench), [LOCAL]);
-        bench.pass(STEAL_PATIENCE + WORK_INTERVAL);
-        assert_eq!(steals(&mut bench), [0; 0]);
         bench.say(OTHER_LOCAL, StrategyMessage::Work { left: 4 });
+        bench.pass(Duration::from_millis(999));
+        assert_eq!(steals(&mut bench), [0; 0], "it has a second");
+        bench.pass(Duration::from_millis(1));
         assert_eq!(steals(&mut bench), [OTHER_LOCAL]);
         bench.say(LOCAL, StrategyMessage::Grant { pieces: vec![run(0, 2)] });
         bench.have(GLOBAL, run(0, 2));

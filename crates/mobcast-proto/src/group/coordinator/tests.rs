@@ -174,6 +174,22 @@ fn a_root_alone_in_its_cluster_is_not_linked_to_everybody() {
 }
 
 #[test]
+fn a_third_of_the_places_below_the_coordinator_are_for_other_clusters() {
+    let mut group = Group::found();
+    group.join_all((0..40).map(|i| join(&format!("n{i}"), Some("a"))));
+    let below = |group: &Group| {
+        let mut below: BTreeMap<NodeId, usize> = BTreeMap::new();
+        let parents = group.views.values().filter_map(|view| view.parent.as_ref());
+        parents.for_each(|parent| *below.entry(parent.node).or_default() += 1);
+        (below.remove(&NodeId(0)), below.into_values().max())
+    };
+    assert_eq!(below(&group), (Some(10), Some(8)));
+    group.join_all((0..10).map(|i| join(&format!("m{i}"), Some(&format!("c{i}")))));
+    group.check();
+    assert_eq!(below(&group), (Some(16), Some(8)), "later ones hang below members of others");
+}
+
+#[test]
 fn a_joining_node_measures_itself_against_leaders_and_joins_the_near_one() {
     let mut group = Group::found();
     group.join_all([join("far", Some("b"))]);

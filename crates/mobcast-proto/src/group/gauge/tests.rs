@@ -75,11 +75,25 @@ fn each_ordered_pair_of_clusters_is_measured_in_as_many_rounds_as_there_are_clus
     let link = network.wan(index("A"), index("B")).expect("it was measured");
     // From the second node of A, not the root, to the first of B.
     assert_eq!((link.rate_bytes_per_s, link.one_way_delay_ns), (Some(1_001_003), 10_000_000));
-    assert_eq!(
-        network.clusters()[3].nic_in_bytes_per_s,
-        network.clusters().iter().filter_map(|c| c.nic_in_bytes_per_s).max()
-    );
+    // Node 9 gives everybody most.
+    assert_eq!(cards(&network), [1_009_001, 1_009_003, 1_009_005, 1_009_005], "as much as any link");
     assert!(optimum(&network, index("A")).rate_bytes_per_s.is_some());
+}
+
+/// What the card of a node in each cluster carries, in and out.
+fn cards(network: &Topology) -> Vec<u64> {
+    let card = |cluster: &Cluster| {
+        assert_eq!(cluster.nic_in_bytes_per_s, cluster.nic_out_bytes_per_s);
+        cluster.nic_in_bytes_per_s.expect("it was measured")
+    };
+    network.clusters().iter().map(card).collect()
+}
+
+#[test]
+fn a_card_carries_what_was_seen_inside_its_cluster_or_else_what_the_fastest_one_does() {
+    let network = run(&order(&[1, 2, 4]), |_, _| true).network.expect("everybody answers");
+    // C's from node 4 to node 3. B's own, from node 2 to 1, is less than its link from node 3; A has no company.
+    assert_eq!(cards(&network), [1_004_003, 1_003_001, 1_004_003]);
 }
 
 #[test]

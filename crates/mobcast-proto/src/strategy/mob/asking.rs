@@ -344,6 +344,56 @@ mod tests {
         }
     }
 
+    /// The first peer, of another cluster if it is `far`, is silent since it was asked for the last piece that is missing. The second one
+    /// has that too, and brings a piece in a tenth of a second.
+    fn last_piece(far: bool) -> (Mob, Swarm, [LinkId; 2]) {
+        let (mob, mut swarm, [silent, fast]) = crowded(8);
+        if far {
+            swarm.remove_peer(silent);
+            swarm.add_peer(silent, NodeId(silent.0), ClusterId(7));
+        }
+        assert!(swarm.request(fast, PieceIndex(0)));
+        swarm.set_now(swarm.now() + Duration::from_millis(100));
+        swarm.add_payload(fast, PieceIndex(0), ByteRange::whole(PIECE));
+        swarm.add_stored(PieceIndex(0));
+        (2..8).for_each(|piece| swarm.add_own(PieceIndex(piece)));
+        assert!(swarm.request(silent, PieceIndex(1)));
+        (mob, swarm, [silent, fast])
+    }
+
+    #[test]
+    fn a_piece_changes_its_source_where_that_takes_less_than_half_the_time() {
+        // A millisecond to and fro, and a tenth of a second: twice that, four times when it has changed before, and half a second more where
+        // bytes from another cluster are lost with it.
+        for (far, before, silent_ms, changes) in [
+            (false, 0, 201, false),
+            (false, 0, 203, true),
+            (false, 1, 403, false),
+            (false, 1, 405, true),
+            (true, 0, 701, false),
+            (true, 0, 703, true),
+        ] {
+            let (mut mob, mut swarm, [silent, fast]) = last_piece(far);
+            mob.moved.insert(PieceIndex(1), before);
+            swarm.set_now(swarm.now() + Duration::from_millis(silent_ms));
+            mob.fill(&mut swarm, fast);
+            assert_eq!(asked(&swarm, fast), changes, "far {far}, {before} before, after {silent_ms} ms");
+            assert_eq!(asked(&swarm, silent), !(far && changes), "a local one may be sooner after all");
+        }
+    }
+
+    #[test]
+    fn two_are_asked_for_a_piece_and_no_third_one() {
+        for (second, third) in [(8, 9), (9, 8)].map(|(second, third)| (LinkId(second), LinkId(third))) {
+            let (mut mob, mut swarm, [first, _]) = last_piece(false);
+            swarm.add_peer(LinkId(9), NodeId(9), swarm.standing.cluster);
+            swarm.add_have(LinkId(9), 1, &[Run { first: PieceIndex(1), count: 1 }]);
+            swarm.set_now(swarm.now() + Duration::from_secs(100));
+            [second, third].into_iter().for_each(|link| mob.fill(&mut swarm, link));
+            assert_eq!([first, second, third].map(|link| asked(&swarm, link)), [true, true, false]);
+        }
+    }
+
     #[test]
     fn a_thin_link_rests_only_while_another_one_is_busy() {
         let (thin, other) = (LinkId(2), LinkId(3));
@@ -378,14 +428,16 @@ mod tests {
         swarm.add_have(liar, 2, &all);
         mob.handle(StrategyEvent::Have { peer: liar, pieces: &all }, &mut swarm);
         assert_eq!(mob.todo.count(), 0, "all is at hand, it says");
-        for piece in (0..REJECTIONS_MAX).map(PieceIndex) {
+        for piece in (0..8).map(PieceIndex) {
             assert_eq!(mob.todo.count(), piece.0, "what it has rejected is to be imported");
             swarm.add_rejected(liar, piece);
             mob.handle(StrategyEvent::RequestRejected { peer: liar, piece }, &mut swarm);
         }
         let open = swarm.open().count() as u32;
         assert_eq!(mob.todo.count() + open, 64, "so is everything that it was not asked for");
-        swarm.set_now(swarm.now() + TRIED_AGAIN_AFTER);
+        swarm.set_now(swarm.now() + Duration::from_millis(14_999));
+        assert!(mob.mute[&liar] > swarm.now(), "it is left alone for a quarter of a minute");
+        swarm.set_now(swarm.now() + Duration::from_millis(1));
         assert!(mob.mute[&liar] <= swarm.now(), "it is tried again");
         mob.handle(StrategyEvent::RequestRejected { peer: liar, piece: PieceIndex(20) }, &mut swarm);
         assert!(mob.mute[&liar] > swarm.now(), "once");

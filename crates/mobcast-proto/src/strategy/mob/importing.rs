@@ -131,10 +131,10 @@ mod tests {
         }
         assert_eq!(first_to_know(&swarm, PieceIndex(0)), [], "it is not the root");
         swarm.standing.node = swarm.id.root;
-        for piece in [0, PUSHED_HASHES - 1] {
+        for piece in [0, 255] {
             assert_eq!(first_to_know(&swarm, PieceIndex(piece)), [LinkId(2), LinkId(3)]);
         }
-        let later = first_to_know(&swarm, PieceIndex(PUSHED_HASHES));
+        let later = first_to_know(&swarm, PieceIndex(256));
         assert_eq!(later, [], "they have enough, and share the rest among themselves");
     }
 
