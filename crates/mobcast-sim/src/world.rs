@@ -38,7 +38,7 @@ mod outputs;
 mod pauses;
 pub mod trace;
 
-use checks::FramesWaiting;
+use checks::{FramesWaiting, Said};
 use clock::Clock;
 use mischief::Mischief;
 use trace::Trace;
@@ -231,6 +231,7 @@ pub struct World {
     real: BTreeMap<BroadcastId, Digest>,
     /// What each root has to broadcast: bytes, and bytes of a piece.
     objects: BTreeMap<BroadcastId, (u64, u32)>,
+    said: Said,
     told: Option<Trace>,
 }
 
@@ -292,6 +293,7 @@ impl World {
             completed: BTreeSet::new(),
             real: BTreeMap::new(),
             objects: BTreeMap::new(),
+            said: Said::default(),
             told: None,
         }
     }
@@ -358,6 +360,7 @@ impl World {
     /// The root gives a broadcast up.
     pub fn abort(&mut self, root: NodeIndex, id: BroadcastId, reason: &str) {
         let now = self.local(root);
+        self.said.aborted.insert(id);
         self.machines[root.0 as usize].node.abort(now, id, reason.into());
         self.drain(root);
     }

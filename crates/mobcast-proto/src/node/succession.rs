@@ -114,7 +114,7 @@ impl Node {
     /// Whether nobody coordinates, and nobody is about to: the coordinator has been out of reach for long, and no successor is in
     /// sight. One that is, be it this node, may still be waiting for an earlier one that has died silently; not for ever, because it
     /// may see a coordinator that this node does not see.
-    pub(super) fn coordinator_lost(&self) -> bool {
+    pub fn coordinator_lost(&self) -> bool {
         let Some(since) = self.membership.unreachable_since.filter(|_| !self.is_coordinating()) else { return false };
         let heir = |peer: &PeerAddress| match self.id() == Some(peer.node) {
             true => self.membership.entrusted.is_some(),

@@ -30,6 +30,8 @@ pub(super) struct Run {
     pub(super) world: World,
     /// What has begun, in the order of the plan.
     pub(super) begun: Vec<Option<BroadcastId>>,
+    /// Machines that were members when a broadcast began.
+    pub(super) present: BTreeMap<BroadcastId, BTreeSet<usize>>,
     /// Roots that were stopped after their broadcast had begun.
     pub(super) roots_gone: BTreeSet<BroadcastId>,
     /// Machines that were ever stopped, and when they first were.
@@ -90,6 +92,7 @@ impl Run {
             plan,
             world,
             begun,
+            present: BTreeMap::new(),
             roots_gone: BTreeSet::new(),
             stopped: BTreeMap::new(),
             hit: 0,
@@ -140,6 +143,7 @@ impl Run {
                 let (descriptor, pieces) = (planned.descriptor(), planned.pieces());
                 let id = self.world.broadcast(root, descriptor, whole);
                 self.begun[i] = Some(id);
+                self.present.insert(id, self.members().collect());
                 self.world.tell(Some(root), || format!("begins {id}, {pieces} pieces"));
             }
         }
@@ -282,10 +286,15 @@ impl Run {
 
     /// Machines that live, are members, and have heard of the broadcast: those of which something is expected.
     pub(super) fn concerned(&self, broadcast: BroadcastId) -> impl Iterator<Item = usize> + '_ {
+        self.members().filter(move |&i| self.world.machines[i].seen.announced.contains(&broadcast))
+    }
+
+    /// Machines that live and are members, but for a malicious one.
+    pub(super) fn members(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.world.machines.len()).filter(move |&i| {
             let machine = &self.world.machines[i];
-            let member = machine.node.assignment().is_some() && machine.seen.announced.contains(&broadcast);
-            member && machine.malicious.is_none() && self.world.network.is_running(NodeIndex(i as u32))
+            let member = machine.node.assignment().is_some() && machine.malicious.is_none();
+            member && self.world.network.is_running(NodeIndex(i as u32))
         })
     }
 
@@ -300,7 +309,7 @@ impl Run {
             && !self.is_being_taken_over()
             && !self.is_joined_later()
             && self.all_settled()
-            && self.ids().all(|id| self.uncollected(id).is_none())
+            && self.ids().all(|id| self.uncollected(id).is_none() && self.unheard(id).is_none())
     }
 
     /// Whether a machine is not a member, and there is time for it to become one.

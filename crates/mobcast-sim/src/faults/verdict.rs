@@ -1,5 +1,5 @@
-//! What must hold at the end of a run, when faults have stopped: nobody hangs, nobody gave up what it could have had, and
-//! the results are known to whoever collects them. What must hold on the way is the world's.
+//! What must hold at the end of a run, when faults have stopped: everybody has heard of everything, nobody hangs, nobody gave up what it
+//! could have had, and the results are known to whoever collects them. What must hold on the way is the world's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -117,6 +117,9 @@ impl Run {
             if let Some(node) = self.uncollected(id) {
                 let what = format!("nobody has collected the result of machine {node} for {id}");
                 return Err(self.violation("uncollected", what));
+            }
+            if let Some(i) = self.unheard(id) {
+                return Err(self.violation("unheard", format!("machine {i} has never heard of {id}")));
             }
         }
         match self.outside() {
@@ -273,6 +276,22 @@ impl Run {
         let before = |at: &Time| *at < until;
         let over = |i: usize| self.world.machines[i].seen.released.get(&id).is_some_and(before);
         self.concerned(id).filter(|&i| !over(i)).find(|&i| !collected(i))
+    }
+
+    /// A member that has not heard of a broadcast, although it was one when that began, and nothing was ever between it, the root and the
+    /// founder for long, all of which live. With another coordinator, or a malicious member, it is not expected.
+    pub(super) fn unheard(&self, id: BroadcastId) -> Option<usize> {
+        let begun = self.begun.iter().position(|begun| *begun == Some(id))?;
+        let root = self.plan.broadcasts[begun].root as usize;
+        let lives = |i: usize| !self.stopped.contains_key(&(i as u32));
+        let succeeded = self.world.machines.iter().any(|machine| machine.seen.coordinator_since.is_some());
+        let led = [0, root].into_iter().all(lives) && !self.severed(0, root) && !succeeded;
+        if !led || self.plan.malicious.is_some() {
+            return None;
+        }
+        let in_sight = |i: usize| lives(i) && [0, root].into_iter().all(|other| !self.severed(i, other));
+        let present = self.present.get(&id).into_iter().flatten().copied();
+        present.filter(|&i| in_sight(i)).find(|&i| !self.world.machines[i].seen.announced.contains(&id))
     }
 
     /// A machine that was not admitted although the founder was there all the time, and it had the time for it.

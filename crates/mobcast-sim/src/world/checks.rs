@@ -1,18 +1,20 @@
 //! What must hold whatever happens, seen by someone who sees all machines at once. A violation is a bug of the
 //! protocol: the world panics and says what it saw.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mobcast_proto::content::HashedObject;
 use mobcast_proto::content::have::{HaveSet, Run};
+use mobcast_proto::content::manifest::{SignatureDomain, signed_message};
 use mobcast_proto::group::report::Report;
-use mobcast_proto::io::Event;
+use mobcast_proto::io::{CloseReason, Event};
 use mobcast_proto::limits::FRAMES_WAITING_BYTES_MAX;
 use mobcast_proto::sorted_map::SortedMap;
 use mobcast_proto::wire::Frame;
-use mobcast_proto::{BroadcastId, Digest, NodeId, PieceIndex};
+use mobcast_proto::wire::codec::Writer;
+use mobcast_proto::{BroadcastId, Digest, GroupId, NodeId, PieceIndex, Signature};
 
-use super::{Machine, World};
+use super::{AUTHORITY, Machine, World, sign};
 use crate::network::{FlowId, NodeIndex};
 
 /// Holders outside the root that a piece needs before the root may leave, where there are as many receivers.
@@ -44,6 +46,19 @@ impl FramesWaiting {
     }
 }
 
+/// What was said in the group.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// Broadcasts of which the authority has signed that they are over.
+    released: BTreeSet<BroadcastId>,
+    /// Those of them that have not been looked at.
+    fresh: Vec<BroadcastId>,
+    /// Broadcasts that their roots have given up.
+    pub(super) aborted: BTreeSet<BroadcastId>,
+    /// Whether a malicious machine has been replaced by an honest one.
+    pub(super) lied: bool,
+}
+
 impl World {
     /// What a node says on links that carry nothing stays within its limit.
     pub(super) fn check_frames_waiting(&mut self, index: NodeIndex, flow: FlowId, bytes: u32) {
@@ -52,8 +67,14 @@ impl World {
         assert!(waiting.bytes <= FRAMES_WAITING_BYTES_MAX, "{} bytes of frames wait at {index:?}", waiting.bytes);
     }
 
+    /// What a node says is true, of itself and of others.
+    pub(super) fn check_frame(&self, index: NodeIndex, frame: &Frame) {
+        self.check_claims(index, frame);
+        self.check_passed_on(index, frame);
+    }
+
     /// A node announces and receipts what it has stored, and nothing else.
-    pub(super) fn check_claims(&self, index: NodeIndex, frame: &Frame) {
+    fn check_claims(&self, index: NodeIndex, frame: &Frame) {
         match frame {
             Frame::Have { broadcast, pieces, .. } => {
                 self.check_all_held(index, *broadcast, pieces, "announces");
@@ -68,6 +89,43 @@ impl World {
             }
             _ => {}
         }
+    }
+
+    /// What a node passes on is what the root and the authority have said. (What members report is looked at where it is verified.)
+    fn check_passed_on(&self, index: NodeIndex, frame: &Frame) {
+        match frame {
+            Frame::Batch { batch, .. } => {
+                self.check_hashes(index, batch.broadcast, batch.first, &batch.hashes, "passes on");
+            }
+            Frame::Whole { broadcast, whole } => {
+                let real = self.real.get(broadcast).copied();
+                let intact = whole.intact().is_some_and(|object| object.piece() == real);
+                assert!(intact, "{index:?} passes on what is not the object of {broadcast}");
+            }
+            Frame::Release { broadcast, signature } => {
+                self.check_word(index, SignatureDomain::Release, *broadcast, *signature);
+            }
+            Frame::RootLost { broadcast, signature } => {
+                self.check_word(index, SignatureDomain::RootLost, *broadcast, *signature);
+            }
+            _ => {}
+        }
+    }
+
+    /// What passes for the authority's word is that, unless members trust each other.
+    fn check_word(&self, index: NodeIndex, domain: SignatureDomain, broadcast: BroadcastId, signature: Signature) {
+        let own = || sign(AUTHORITY, &word_of(domain, self.group, broadcast));
+        let is_word = self.trusts_members || signature == own();
+        assert!(is_word, "{index:?} passes on of {broadcast} what the authority has not said");
+    }
+
+    /// Honest members are believed.
+    pub(super) fn check_valid(&self, index: NodeIndex, valid: bool) {
+        assert!(valid || self.trusts_members || self.has_liars(), "{index:?} does not believe an honest member");
+    }
+
+    fn has_liars(&self) -> bool {
+        self.said.lied || self.machines.iter().any(|machine| machine.malicious.is_some())
     }
 
     /// What a node does with a piece, it does with one that is on its disk (or is root). Filler is on nobody's.
@@ -86,11 +144,18 @@ impl World {
         }
     }
 
-    /// Hashes that a node goes by are those that the root has signed.
-    pub(super) fn check_hashes(&self, index: NodeIndex, broadcast: BroadcastId, first: PieceIndex, hashes: &[Digest]) {
+    /// Hashes that a node goes by, or passes on, are those that the root has signed.
+    pub(super) fn check_hashes(
+        &self,
+        index: NodeIndex,
+        broadcast: BroadcastId,
+        first: PieceIndex,
+        hashes: &[Digest],
+        does: &str,
+    ) {
         for (piece, digest) in (first.0..).zip(hashes) {
             let signed = *digest == self.true_digest(broadcast, piece);
-            assert!(signed, "{index:?} goes by a forged hash of piece {piece} of {broadcast}");
+            assert!(signed, "{index:?} {does} a forged hash of piece {piece} of {broadcast}");
         }
     }
 
@@ -103,7 +168,13 @@ impl World {
     pub(super) fn check_event(&self, index: NodeIndex, event: &Event) {
         match event {
             Event::RootMayLeave { broadcast } => self.check_may_leave(index, *broadcast),
-            Event::Released { broadcast } => self.check_release(index, *broadcast),
+            Event::Released { broadcast } => {
+                self.check_release(index, *broadcast);
+                self.check_let_go(index, *broadcast);
+            }
+            Event::PeerDropped { node: Some(node), reason: CloseReason::Violation(what) } => {
+                self.check_dropped(index, *node, what);
+            }
             Event::Complete { broadcast, length, .. } => {
                 let machine = self.machine(index);
                 let (bytes, pieces) = self.object(*broadcast);
@@ -135,9 +206,41 @@ impl World {
         }
     }
 
+    /// Who is honest says nothing for which another one drops it. (Bytes of a forged piece may be from several, of whom one has lied.)
+    fn check_dropped(&self, index: NodeIndex, node: NodeId, what: &str) {
+        let honest = |machine: &Machine| machine.malicious.is_none();
+        let peer = self.machines.iter().find(|machine| machine.node.id() == Some(node));
+        let wronged = honest(self.machine(index)) && peer.is_some_and(honest);
+        let shared = self.has_liars() && what.starts_with("sent a forged");
+        assert!(!wronged || shared, "{index:?} drops {node}, which is honest: {what}");
+    }
+
+    /// The authority signs something: that a broadcast is over is looked at when its coordinator has done all that it does at once. Who comes
+    /// later may hear it again.
+    pub(super) fn note_signed(&mut self, message: &[u8]) {
+        let group = self.group;
+        let is_over = |id: &BroadcastId| word_of(SignatureDomain::Release, group, *id) == message;
+        let over = self.objects.keys().copied().find(is_over);
+        self.said.fresh.extend(over.filter(|&id| self.said.released.insert(id)));
+    }
+
+    /// Looks at what has been signed since.
+    pub(super) fn check_signed(&mut self, index: NodeIndex) {
+        std::mem::take(&mut self.said.fresh).into_iter().for_each(|id| self.check_release(index, id));
+    }
+
+    /// Whoever goes has heard that it may: from the authority or, of what was given up, from the root; unless there is nobody left to say so.
+    fn check_let_go(&self, index: NodeIndex, broadcast: BroadcastId) {
+        let Said { released, aborted, .. } = &self.said;
+        let said = self.trusts_members || released.contains(&broadcast) || aborted.contains(&broadcast);
+        let node = &self.machine(index).node;
+        let led = node.members().is_empty() && !node.coordinator_lost();
+        assert!(said || !led, "{index:?} is released from {broadcast}, and nobody has said so");
+    }
+
     /// The coordinator lets nobody go while a member that it knows of lacks something and has not given up.
     fn check_release(&self, index: NodeIndex, broadcast: BroadcastId) {
-        let members: Vec<NodeId> = self.machine(index).node.members().into_iter().map(|(node, ..)| node).collect();
+        let members: BTreeSet<NodeId> = self.machine(index).node.members().into_iter().map(|(node, ..)| node).collect();
         for (i, machine) in self.machines.iter().enumerate() {
             // Whom its peers have dropped, nobody waits for.
             let running = self.network.is_running(NodeIndex(i as u32)) && machine.malicious.is_none();
@@ -156,6 +259,13 @@ impl World {
     fn machine(&self, index: NodeIndex) -> &Machine {
         &self.machines[index.0 as usize]
     }
+}
+
+/// What the authority signs to say something of a broadcast.
+fn word_of(domain: SignatureDomain, group: GroupId, broadcast: BroadcastId) -> Vec<u8> {
+    let mut w = Writer::new();
+    w.broadcast(broadcast).string("");
+    signed_message(domain, group, &w.into_bytes())
 }
 
 impl Machine {

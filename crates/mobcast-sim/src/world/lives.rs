@@ -49,6 +49,7 @@ impl World {
         let machine = self.new_machine(index, name, clock, life + 1);
         let former = std::mem::replace(&mut self.machines[index.0 as usize], machine);
         self.machines[index.0 as usize].unplugged = former.unplugged;
+        self.said.lied |= former.malicious.is_some();
         self.former.push(former.stored);
         self.network.restart_node(index);
         self.drain(index);

@@ -22,6 +22,7 @@ impl World {
         while let Some(output) = self.machines[index.0 as usize].node.poll_output() {
             self.carry_out(index, output);
         }
+        self.check_signed(index);
         if self.settings.check_every > 0 && self.steps.is_multiple_of(self.settings.check_every) {
             self.machines[index.0 as usize].node.check_invariants();
         }
@@ -47,7 +48,7 @@ impl World {
                 sends.for_each(|send| self.carry_out(index, send));
             }
             Output::Send { link, frame } => {
-                self.check_claims(index, &frame);
+                self.check_frame(index, &frame);
                 let frame = self.machines[index.0 as usize].tampered(frame);
                 let flow = self.told.is_some().then(|| self.machines[index.0 as usize].flows.get(&link).copied());
                 if let Some(to) = flow.flatten().map(|flow| self.network.ends(flow).1) {
@@ -65,9 +66,12 @@ impl World {
             Output::DropPiece { .. } | Output::Retire { .. } => {}
             Output::Hashes { broadcast, first, hashes, .. } => {
                 self.check_announced(index, broadcast);
-                self.check_hashes(index, broadcast, first, &hashes);
+                self.check_hashes(index, broadcast, first, &hashes, "goes by");
             }
-            Output::Connect { link, dial, greeting } => self.dial(index, link, &dial, greeting),
+            Output::Connect { link, dial, greeting } => {
+                greeting.iter().for_each(|frame| self.check_frame(index, frame));
+                self.dial(index, link, &dial, greeting);
+            }
             Output::Close { link, reason } => {
                 let flow = self.machines[index.0 as usize].flows.get(&link).copied();
                 if let Some((_, other)) = flow.map(|flow| self.network.ends(flow)) {
@@ -128,6 +132,7 @@ impl World {
                 let signed_by = match signer {
                     Signer::Authority => {
                         assert!(self.machines[index.0 as usize].authority, "signs with a key that it does not have");
+                        self.note_signed(&message);
                         AUTHORITY
                     }
                     Signer::Node => self.machines[index.0 as usize].key,
@@ -139,6 +144,7 @@ impl World {
             Output::Verify { token, checks } => {
                 let valid = |check: &Check| sign(check.key.unwrap_or(AUTHORITY), &check.message) == check.signature;
                 let all = checks.iter().all(valid);
+                self.check_valid(index, all);
                 self.machines[index.0 as usize].node.handle_verified(now, token, all);
             }
             Output::Certify { mut credential } => {

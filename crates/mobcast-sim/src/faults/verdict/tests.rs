@@ -105,6 +105,25 @@ fn results_that_the_new_coordinator_does_not_know_are_found() {
 }
 
 #[test]
+fn who_never_hears_of_a_broadcast_is_found_unless_it_is_gone() {
+    let (mut run, id) = ended(plan(&[]));
+    assert_eq!(run.unheard(id), None);
+    run.world.machines[4].seen.announced.remove(&id);
+    assert_eq!(found(&run), "unheard");
+    let (mut run, id) = ended(plan(&[(3_000, Fault::Stop(4, Stop::Reset))]));
+    run.world.machines[4].seen.announced.remove(&id);
+    run.judge().expect("nobody waits for whom is gone");
+}
+
+#[test]
+fn a_run_does_not_end_before_members_have_heard_of_what_has_begun() {
+    let (mut run, id) = ended(plan(&[]));
+    assert_eq!(run.present[&id], (0..6).collect());
+    run.world.machines[4].seen.announced.remove(&id);
+    assert_eq!(run.finish().expect_err("it waits for that until the bound has passed").kind, "unheard");
+}
+
+#[test]
 fn a_group_in_which_nobody_takes_over_is_found() {
     let (mut run, id) = ended(plan(&[(3_000, Fault::Stop(0, Stop::Reset))]));
     for machine in &mut run.world.machines {
