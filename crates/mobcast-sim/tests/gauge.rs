@@ -49,6 +49,7 @@ fn compare(measured: &Topology, truth: &Topology) -> (f64, f64) {
     }
     for cluster in truth.clusters() {
         let found = &measured.clusters()[index(&cluster.name).as_usize()];
+        assert_eq!(found.nic_in_bytes_per_s.is_some(), cluster.nodes > 1, "only company measures cards");
         ratios.extend(found.nic_in_bytes_per_s.zip(cluster.nic_in_bytes_per_s).map(|(a, b)| a as f64 / b as f64));
     }
     ratios.sort_by(f64::total_cmp);
@@ -99,6 +100,9 @@ fn what_cards_carry_is_found_where_nobody_said() {
     let choice = outcome.choice.expect("it was left to the choice");
     assert!(choice.predicted.iter().any(|(name, _)| *name == "optimal-trees"), "{choice:?}");
     assert_eq!(outcome.stuck, None);
+    let network = outcome.measurement.expect("it was measured").network.expect("everybody answers");
+    let (least, greatest) = compare(&network, &m2(2));
+    assert!(least > 0.9 && greatest < 1.1, "{least} to {greatest}");
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn a_death_on_the_way_stops_nobody() {
             let outcome = experiment.run();
             all_complete(strategy, &outcome);
             let missing: Vec<usize> = (0..16).filter(|&i| outcome.complete[i].is_none()).collect();
-            assert!(missing.iter().all(|&node| node == victim as usize), "{strategy}, {stop:?}: {missing:?}");
+            assert_eq!(missing, [victim as usize], "{strategy}, {stop:?}: it dies before it is complete");
             let end = outcome.last_complete().expect("the others are complete").as_secs_f64();
             println!("{strategy}: without {victim} ({stop:?}) {end:.1} s, {:.3?}", outcome.wan_copies);
         }
