@@ -47,6 +47,7 @@ fn the_successor_collects_the_results_of_a_transfer_whose_root_has_left() {
 
 #[test]
 fn whenever_the_coordinator_dies_nobody_hangs() {
+    let mut told = 0;
     for step in 0..60 {
         let stop = if step % 2 == 0 { Stop::Reset } else { Stop::Silent };
         let mut world = group(&[3, 5, 4], step);
@@ -61,7 +62,9 @@ fn whenever_the_coordinator_dies_nobody_hangs() {
             world.network.now()
         );
         assert!(!may_leave || complete == 11, "step {step}: the root had been told that it may leave");
+        told += u32::from(may_leave);
     }
+    assert!((1..60).contains(&told), "the root dies before it may and after that: {told} times after");
 }
 
 #[test]
@@ -96,13 +99,11 @@ fn coordinator_and_first_successor_may_die_together() {
             (2..8).all(|i| world.machines[i].seen.complete.contains_key(&id))
                 || world.machines[0].seen.may_leave.contains_key(&id)
         });
-        let all_out = (2..8).all(|i| world.machines[i].seen.complete.contains_key(&id));
         world.stop_machine(NodeIndex(0), stop);
         world.stop_machine(NodeIndex(1), stop);
         run_until(&mut world, seconds(200.0), |world| settled(world, id));
-        if all_out {
-            assert!((2..8).all(|i| world.machines[i].seen.complete.contains_key(&id)), "seed {seed}, {stop:?}");
-        }
+        // Of the two holders that each piece has, one is left.
+        assert!((2..8).all(|i| world.machines[i].seen.complete.contains_key(&id)), "seed {seed}, {stop:?}");
     }
 }
 

@@ -308,6 +308,7 @@ impl Faults {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::world::mischief::Mischief;
 
     #[test]
     fn seeds_are_various() {
@@ -328,5 +329,27 @@ mod tests {
             plan.malicious.is_none() && plan.stopped().contains(&0) && plan.faults.iter().all(late)
         });
         assert!(whole >= 30 && large >= 5 && mixed >= 30 && alone >= 25, "{whole}, {large}, {mixed}, {alone}");
+        let lies = |mischief: Mischief| count(&|plan| plan.malicious.is_some_and(|(_, own)| own == mischief));
+        assert!(MISCHIEFS.map(lies).iter().all(|&plans| plans >= 4), "{:?}", MISCHIEFS.map(lies));
+    }
+
+    #[test]
+    fn every_fault_is_in_many_plans() {
+        let kinds: [fn(&Fault) -> bool; 10] = [
+            |fault| matches!(fault, Fault::Join(_)),
+            |fault| matches!(fault, Fault::Stop(..)),
+            |fault| matches!(fault, Fault::Restart(_)),
+            |fault| matches!(fault, Fault::Pause(..)),
+            |fault| matches!(fault, Fault::StallDisk(..)),
+            |fault| matches!(fault, Fault::Break(..)),
+            |fault| matches!(fault, Fault::Rate(..)),
+            |fault| matches!(fault, Fault::Loss(..)),
+            |fault| matches!(fault, Fault::Cut(..)),
+            |fault| matches!(fault, Fault::Unplug(..)),
+        ];
+        let plans: Vec<Plan> = (0..500).map(plan).collect();
+        let has = |plan: &Plan, is: fn(&Fault) -> bool| plan.faults.iter().any(|timed| is(&timed.fault));
+        let counts = kinds.map(|is| plans.iter().filter(|plan| has(plan, is)).count());
+        assert!(counts.iter().all(|&plans| plans >= 50), "{counts:?}");
     }
 }
