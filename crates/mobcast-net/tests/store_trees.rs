@@ -314,6 +314,7 @@ fn abandoning_while_others_write_leaves_nothing() {
     }
     let source = ObjectSource::open(&from).expect("open");
     let (data, index_length) = (object(&source), source.description().index_length as usize);
+    let mut abandoned = 0;
     for round in 0..20 {
         let to = dir.path().join("to");
         let sink = ObjectSink::open(to_path(&to), &descriptor(&source), &options(false, false)).expect("open");
@@ -331,8 +332,11 @@ fn abandoning_while_others_write_leaves_nothing() {
         if to.exists() {
             assert_eq!(fingerprint(&from), fingerprint(&to), "it was finished before");
             fs::remove_dir_all(to).expect("remove");
+        } else {
+            abandoned += 1;
         }
     }
+    assert!(abandoned > 0, "each time it was finished before");
 }
 
 fn directory_of(index: &[u8], contents: u64) -> Descriptor {

@@ -100,6 +100,7 @@ async fn a_broadcast_that_is_given_up_leaves_another_one_alone() {
         }
     }
     within(receivers[0].next_offer()).await.expect("offered").decline("no interest");
+    assert_eq!((failing.len(), completing.len()), (2, 2), "each is offered both");
     aborted.abort("changed its mind").await;
     for received in &mut failing {
         if let Err(error) = within(received.complete()).await {

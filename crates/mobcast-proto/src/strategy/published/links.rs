@@ -108,7 +108,7 @@ mod tests {
         let input = PlanInput { order: &order, network: None, seed: 1 };
         let mut links = Links::new(&input, 1);
         (1..101).for_each(|position| links.join_some(position, 0..1, 1));
-        assert_eq!(links.degree(0, false), PLANNED_PEERS_MAX);
+        assert_eq!(links.degree(0, false), 40, "of 64, 16 are for the control tree and eight for newcomers");
     }
 
     #[test]
