@@ -1,6 +1,8 @@
 //! Ports, connections over paths of ports, and the one loop that moves packets between them. Promises that the same calls
 //! give the same packets at the same nanosecond.
 
+mod connection;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -8,6 +10,7 @@ use mobcast_proto::random::mix2;
 
 use super::port::{Port, PortCounters, PortSettings};
 use super::tcp::{Ack, Receiver, Sender, TcpSettings};
+use connection::{Connection, Content, Packet, Path};
 
 /// Ports from one end of a connection to the other, at most: card, access and link between clusters, access and card.
 pub const HOPS_MAX: usize = 5;
@@ -46,94 +49,6 @@ pub enum Note {
 /// Segments that may wait to be sent for the first time before [`Note::Room`] is told: 128 KiB, as the driver lets
 /// sockets hold.
 pub const UNSENT_SEGMENTS: u32 = 90;
-
-/// The way of a connection's packets, in one direction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Path {
-    ports: [u32; HOPS_MAX],
-    hops: u8,
-}
-
-/// A packet under way.
-#[derive(Clone, Copy, Debug)]
-struct Packet {
-    connection: u32,
-    content: Content,
-    hop: u8,
-    /// Which of its connection's routes it takes to the end.
-    route: u8,
-}
-
-/// What a packet carries.
-#[derive(Clone, Copy, Debug)]
-enum Content {
-    /// The segment of this number.
-    Segment(u32),
-    Ack(Ack),
-}
-
-#[derive(Debug)]
-struct Connection {
-    sender: Sender,
-    receiver: Receiver,
-    /// The paths of segments and acknowledgements that leave from here on.
-    forward: Path,
-    back: Path,
-    /// Those before, in order, for the packets that left then.
-    former: Vec<(Path, Path)>,
-    /// How many those are.
-    route: u8,
-    /// The one valid entry of each timer in the event queue.
-    sender_timer_ns: Option<u64>,
-    receiver_timer_ns: Option<u64>,
-    done_at_ns: Option<u64>,
-    /// Bytes on the line of segments from `sizes_from` on; empty if all are full.
-    sizes: VecDeque<u32>,
-    sizes_from: u32,
-    /// Its owner gives it more as there is room.
-    watched: bool,
-    /// Segments in its first port that have not left, and how many may be.
-    local: u32,
-    local_max: u32,
-    closed: bool,
-}
-
-impl Connection {
-    fn size_of(&self, segment: u32) -> Option<u32> {
-        let place = segment.checked_sub(self.sizes_from)?;
-        self.sizes.get(place as usize).copied()
-    }
-
-    /// Sizes of segments that are never sent again are not kept.
-    fn forget_sizes(&mut self) {
-        let acknowledged = self.sender.acknowledged();
-        let gone = (acknowledged - self.sizes_from) as usize;
-        self.sizes.drain(..gone.min(self.sizes.len()));
-        self.sizes_from = acknowledged;
-    }
-
-    /// A packet that leaves now.
-    fn packet(&self, connection: u32, content: Content) -> Packet {
-        Packet { connection, content, hop: 0, route: self.route }
-    }
-
-    fn path(&self, packet: Packet) -> &Path {
-        match packet.content {
-            _ if packet.route != self.route => self.former_path(packet),
-            Content::Segment(_) => &self.forward,
-            Content::Ack(_) => &self.back,
-        }
-    }
-
-    #[cold]
-    fn former_path(&self, packet: Packet) -> &Path {
-        let (forward, back) = &self.former[usize::from(packet.route)];
-        match packet.content {
-            Content::Segment(_) => forward,
-            Content::Ack(_) => back,
-        }
-    }
-}
 
 /// What an entry of the event queue is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
