@@ -46,7 +46,7 @@ impl PortSettings {
 /// What a port has seen.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PortCounters {
-    /// Packets that were taken.
+    /// Packets that were taken, but for those that a cut of the line took away.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -54,6 +54,8 @@ pub struct PortCounters {
     pub dropped: u64,
     /// Packets that were lost by chance, or because the line was cut.
     pub lost: u64,
+    /// Bytes of the packets that were dropped or lost.
+    pub gone_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -102,10 +104,12 @@ impl<P: Copy> Port<P> {
         self.offered += 1;
         if self.cut || self.is_unlucky() {
             self.counters.lost += 1;
+            self.counters.gone_bytes += u64::from(bytes);
             return false;
         }
         if !self.has_room(bytes) {
             self.counters.dropped += 1;
+            self.counters.gone_bytes += u64::from(bytes);
             return false;
         }
         self.counters.packets += 1;
@@ -140,8 +144,12 @@ impl<P: Copy> Port<P> {
         self.look(now_ns);
         self.cut = rate_bytes_per_s == Some(0);
         if self.cut {
-            self.counters.lost += (self.packets.len() - self.left) as u64;
-            self.waiting_bytes = 0;
+            let gone = (self.packets.len() - self.left) as u64;
+            let bytes = std::mem::take(&mut self.waiting_bytes);
+            self.counters.packets -= gone;
+            self.counters.bytes -= bytes;
+            self.counters.lost += gone;
+            self.counters.gone_bytes += bytes;
             self.free_at_ns = now_ns;
             return self.packets.drain(self.left..).map(|entry| entry.packet).collect();
         }
@@ -250,7 +258,8 @@ mod tests {
         assert!(!port.push(MS - 1, 1_000, 9));
         assert!(port.push(MS, 1_000, 9), "one has left and is on its way");
         assert_eq!((port.queue(MS), port.waiting(MS)), ((3, 3_000), 3));
-        assert_eq!(port.counters(), PortCounters { packets: 4, bytes: 4_000, dropped: 3, lost: 0 });
+        let counters = PortCounters { packets: 4, bytes: 4_000, dropped: 3, lost: 0, gone_bytes: 3_000 };
+        assert_eq!(port.counters(), counters);
     }
 
     #[test]
@@ -287,7 +296,8 @@ mod tests {
         port.set_rate(5 * MS, Some(1_000_000));
         assert!(port.push(5 * MS, 1_000, 4));
         assert_eq!(arrivals(&mut port), [(0, 11), (4, 16)]);
-        assert_eq!(port.counters().lost, 3);
+        let counters = PortCounters { packets: 2, bytes: 2_000, dropped: 0, lost: 3, gone_bytes: 3_000 };
+        assert_eq!(port.counters(), counters, "the two that waited are lost, and not taken");
     }
 
     #[test]
