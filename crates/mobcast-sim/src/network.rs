@@ -267,7 +267,7 @@ impl<T> Network<T> {
     pub fn queues(&self) -> Vec<QueueState> {
         match &self.medium {
             Medium::Fluid(_) => Vec::new(),
-            Medium::Packet(packets) => packets.queues().collect(),
+            Medium::Packet(packets) => packets.queues(&self.base).collect(),
         }
     }
 

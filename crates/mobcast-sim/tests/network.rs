@@ -2,7 +2,10 @@
 
 use mobcast_proto::{Duration, Time};
 use mobcast_sim::link::{Cancelled, Class};
-use mobcast_sim::network::{FlowId, Happening, Model, Network, NetworkError, NodeIndex, Settings, Stop, Traffic};
+use mobcast_sim::network::{
+    FlowId, Happening, Model, Network, NetworkError, NodeIndex, Place, Settings, Stop, Traffic,
+};
+use mobcast_sim::run::PACKET;
 use mobcast_topology::{Cluster, ClusterIndex, LinkRef, Topology, WanNic, preset};
 
 const MS: u64 = 1_000_000;
@@ -350,6 +353,19 @@ fn equal_calls_give_equal_happenings() {
         (network.events_total(), network.turns_total(), last)
     };
     assert_eq!(summary(), summary());
+}
+
+#[test]
+fn queues_of_packets_are_told_as_they_are_at_that_time() {
+    let (mut network, nodes) = network(Settings { model: PACKET, ..EXACT }, [1, 1]);
+    let flow = network.open(nodes[0], nodes[1]).unwrap();
+    // Ten segments of 1,448 bytes are a first window. Each takes 1.5 ms with its headers, and arrives 10 ms later.
+    network.send(flow, 14_480, 1, Class::Payload);
+    run_until(&mut network, 7);
+    let wan = network.queues().into_iter().find(|queue| queue.place == Place::Shared(WAN)).unwrap();
+    assert_eq!(wan.waiting, (6, 9_000), "four have left, though none has arrived");
+    let carried = network.wan_packets(A, B).unwrap();
+    assert_eq!((carried.packets, carried.bytes), (4, 6_000));
 }
 
 #[test]

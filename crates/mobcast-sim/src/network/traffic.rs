@@ -39,9 +39,9 @@ pub struct NodeTraffic {
 /// What a link between clusters has carried and lost in the packet model, with all headers of IP and above.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WanPackets {
-    /// Packets.
+    /// Packets that left its queue.
     pub packets: u64,
-    /// Bytes.
+    /// Their bytes.
     pub bytes: u64,
     /// Bytes of segments that had been sent before, by those that send across it.
     pub resent_bytes: u64,

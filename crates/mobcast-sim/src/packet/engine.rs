@@ -257,9 +257,9 @@ impl Engine {
         self.ports[port.0 as usize].counters()
     }
 
-    /// Packets that wait in a port or are leaving it, and their bytes.
-    pub fn queue(&self, port: PortIndex) -> (u64, u64) {
-        self.ports[port.0 as usize].queue(self.now_ns)
+    /// Packets that wait in a port or are leaving it, and their bytes, at a time before which nothing is due any more.
+    pub fn queue(&self, port: PortIndex, now_ns: u64) -> (u64, u64) {
+        self.ports[port.0 as usize].queue(now_ns)
     }
 
     /// Packets that wait in a port or are leaving it.

@@ -223,25 +223,26 @@ impl Packets {
         })
     }
 
-    /// All queues, as of the last event.
-    pub fn queues(&self) -> impl Iterator<Item = QueueState> {
-        self.ways.parts().map(|(place, port)| {
-            let (waiting, counters) = (self.engine.queue(port), self.engine.counters(port));
+    /// All queues.
+    pub fn queues<T>(&self, base: &Base<T>) -> impl Iterator<Item = QueueState> {
+        let now_ns = base.now.0;
+        self.ways.parts().map(move |(place, port)| {
+            let (waiting, counters) = (self.engine.queue(port, now_ns), self.engine.counters(port));
             QueueState { place, waiting, counters }
         })
     }
 
-    /// What the link between two clusters has carried.
+    /// What the link between two clusters has carried: not what still waits for it.
     pub fn wan<T>(&mut self, base: &Base<T>, from: ClusterIndex, to: ClusterIndex) -> Option<WanPackets> {
         let port = (*self.ways.shared(LinkRef::Wan { from, to }))?;
-        let counters = self.engine.counters(port);
+        let (counters, waiting) = (self.engine.counters(port), self.engine.queue(port, base.now.0));
         let crosses =
             |flow: &&crate::network::base::Flow| (base.cluster(flow.from), base.cluster(flow.to)) == (from, to);
         let flows = base.flows.iter().enumerate().filter(|(_, flow)| crosses(flow));
         let resent: u64 = flows.map(|(id, _)| self.engine.sender(ConnectionIndex(id as u32)).counters().resent).sum();
         Some(WanPackets {
-            packets: counters.packets,
-            bytes: counters.bytes,
+            packets: counters.packets - waiting.0,
+            bytes: counters.bytes - waiting.1,
             resent_bytes: resent * u64::from(SEGMENT_BYTES),
             lost_in_queue: counters.dropped,
             lost_by_chance: counters.lost,

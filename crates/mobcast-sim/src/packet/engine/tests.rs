@@ -160,7 +160,7 @@ fn bbr_keeps_a_queue_short_that_cubic_fills() {
         // From the end of the start on.
         for step in 20..250 {
             engine.run(step * 100 * MS);
-            longest = longest.max(engine.queue(forward).0);
+            longest = longest.max(engine.queue(forward, engine.now_ns()).0);
         }
         (longest, engine.counters(forward).dropped)
     };
