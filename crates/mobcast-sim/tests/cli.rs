@@ -282,6 +282,16 @@ fn a_trace_tells_of_windows_and_queues_and_changes_nothing() {
         .collect();
     assert_eq!(windows[0], 10.0, "the first window");
     assert!(windows.iter().any(|window| *window > 20.0), "it opens");
+    // As ns-2 writes a monitored queue: what arrived has left, was dropped or waits.
+    for line in queues.lines() {
+        let numbers: Vec<u64> = line.split(' ').skip(3).map(|word| word.parse().unwrap()).collect();
+        let [bytes, packets, arrived, left, dropped, bytes_arrived, bytes_left, bytes_dropped] = numbers[..] else {
+            panic!("{line}: eight numbers stand behind the ends of a queue");
+        };
+        assert_eq!((arrived, bytes_arrived), (left + dropped + packets, bytes_left + bytes_dropped + bytes), "{line}");
+    }
+    let resent = connections.lines().filter(|line| line.contains(" nrexmitpack_ "));
+    assert!(resent.into_iter().all(|line| line.rsplit(' ').next().unwrap().parse::<u64>().is_ok()), "they are counted");
     // What a link had carried at the last look is nearly what the line of results says it carried.
     let wan = &record["wan"][0];
     let (from, to) = (wan["from"].as_str().unwrap(), wan["to"].as_str().unwrap());

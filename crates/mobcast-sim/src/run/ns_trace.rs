@@ -28,8 +28,9 @@ pub struct NsTrace<W> {
 
 impl<W: Write> NsTrace<W> {
     /// Looks at a run in this network so often. To `connections` it writes
-    /// `SECONDS FROM FLOW TO FLOW cwnd_|nrexmit_ VALUE`, windows in segments; to `queues`,
-    /// `SECONDS FROM TO BYTES PACKETS ARRIVED LEFT DROPPED BYTES_ARRIVED BYTES_LEFT`, where the first two numbers are what waits.
+    /// `SECONDS FROM FLOW TO FLOW cwnd_|nrexmitpack_ VALUE`, windows and what was sent again in segments; to `queues`,
+    /// `SECONDS FROM TO BYTES PACKETS ARRIVED LEFT DROPPED BYTES_ARRIVED BYTES_LEFT BYTES_DROPPED`, where the first two numbers are
+    /// what waits. What arrived has left, was dropped or waits; what chance or a cut took was dropped, too.
     /// A node's own card lies between the node and its cluster, as `A1 A` and `A A1`; `A wan` is an access link.
     pub fn new(topology: &Topology, every: Duration, connections: W, queues: W) -> NsTrace<W> {
         let clusters = topology.indices().zip(topology.clusters());
@@ -73,13 +74,12 @@ impl<W: Write> NsTrace<W> {
             let before = self.connections_seen.insert(state.flow, seen);
             let name = |node: NodeIndex| &self.nodes[node.0 as usize].0;
             let (from, to, flow) = (name(state.from), name(state.to), state.flow.0);
-            let mut line =
-                |name, value| writeln!(self.connections, "{seconds:.5} {from} {flow} {to} {flow} {name} {value:.3}");
+            let connection = format!("{seconds:.5} {from} {flow} {to} {flow}");
             if before.is_none_or(|(window, _)| window != seen.0) {
-                line("cwnd_", state.window_segments)?;
+                writeln!(self.connections, "{connection} cwnd_ {:.3}", state.window_segments)?;
             }
             if before.is_none_or(|(_, resent)| resent != seen.1) {
-                line("nrexmit_", state.counters.resent as f64)?;
+                writeln!(self.connections, "{connection} nrexmitpack_ {}", state.counters.resent)?;
             }
         }
         let queues = network.queues();
@@ -90,11 +90,10 @@ impl<W: Write> NsTrace<W> {
             let (from, to) = self.ends(queue.place);
             let ((waiting, waiting_bytes), counters) = (queue.waiting, queue.counters);
             let (left, bytes_left) = (counters.packets - waiting, counters.bytes - waiting_bytes);
-            writeln!(
-                self.queues,
-                "{seconds:.5} {from} {to} {waiting_bytes} {waiting} {} {left} {} {} {bytes_left}",
-                counters.packets, counters.dropped, counters.bytes
-            )?;
+            let (dropped, bytes_dropped) = (counters.dropped + counters.lost, counters.gone_bytes);
+            let (arrived, bytes_arrived) = (counters.packets + dropped, counters.bytes + bytes_dropped);
+            let counts = format!("{arrived} {left} {dropped} {bytes_arrived} {bytes_left} {bytes_dropped}");
+            writeln!(self.queues, "{seconds:.5} {from} {to} {waiting_bytes} {waiting} {counts}")?;
         }
         self.queues_seen = queues;
         Ok(())
