@@ -238,8 +238,8 @@ fn wan(topology: &Topology, outcome: &Outcome) -> Vec<WanTraffic> {
         let Traffic { payload_bytes, control_bytes } = outcome.traffic[from.as_usize()][to.as_usize()];
         let unique_bytes = payload_bytes + control_bytes;
         if let Some(packets) = outcome.wan_packets[from.as_usize()][to.as_usize()] {
-            let WanPackets { packets, bytes, resent_bytes, lost_in_queue, lost_by_chance } = packets;
-            let (from, to, repeated_bytes) = (name(from), name(to), resent_bytes);
+            let WanPackets { packets, bytes, repeated_bytes, lost_in_queue, lost_by_chance } = packets;
+            let (from, to) = (name(from), name(to));
             return WanTraffic {
                 from,
                 to,

@@ -43,8 +43,8 @@ pub struct WanPackets {
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Bytes of segments that had been sent before, by those that send across it.
-    pub resent_bytes: u64,
+    /// Bytes of data in them that had come across it before.
+    pub repeated_bytes: u64,
     /// Packets that found its queue full.
     pub lost_in_queue: u64,
     /// Packets lost by chance, or because it was cut.

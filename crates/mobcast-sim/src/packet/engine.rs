@@ -10,7 +10,7 @@ use mobcast_proto::random::mix2;
 
 use super::port::{Port, PortCounters, PortSettings};
 use super::tcp::{Ack, Receiver, Sender, TcpSettings};
-use connection::{Connection, Content, Packet, Path};
+use connection::{Connection, Content, Given, Packet, Path};
 
 /// Ports from one end of a connection to the other, at most: card, access and link between clusters, access and card.
 pub const HOPS_MAX: usize = 5;
@@ -70,6 +70,8 @@ pub struct Engine {
     ports: Vec<Port<Packet>>,
     /// The one valid entry of each port in the event queue.
     port_due_ns: Vec<Option<u64>>,
+    /// Of each port, bytes of data that had come through before; none if that is not counted.
+    repeated_bytes: Vec<Option<u64>>,
     connections: Vec<Connection>,
     open: usize,
     notes: VecDeque<Note>,
@@ -88,6 +90,7 @@ impl Engine {
             inserted: 0,
             ports: Vec::new(),
             port_due_ns: Vec::new(),
+            repeated_bytes: Vec::new(),
             connections: Vec::new(),
             open: 0,
             notes: VecDeque::new(),
@@ -100,7 +103,13 @@ impl Engine {
     pub fn add_port(&mut self, settings: PortSettings) -> PortIndex {
         self.ports.push(Port::new(settings));
         self.port_due_ns.push(None);
+        self.repeated_bytes.push(None);
         PortIndex((self.ports.len() - 1) as u32)
+    }
+
+    /// Counts from here on what watched connections send through a port again. No path may have two such ports.
+    pub fn count_repeated(&mut self, port: PortIndex) {
+        self.repeated_bytes[port.0 as usize] = Some(0);
     }
 
     /// Opens a connection, whose segments take the ports of `forward` and whose acknowledgements those of `back`, and gives it
@@ -121,8 +130,8 @@ impl Engine {
             sender_timer_ns: None,
             receiver_timer_ns: None,
             done_at_ns: None,
-            sizes: VecDeque::new(),
-            sizes_from: 0,
+            given: VecDeque::new(),
+            given_from: 0,
             watched: false,
             local: 0,
             local_max: u32::MAX,
@@ -152,9 +161,9 @@ impl Engine {
     /// Gives a watched connection segments of these sizes, in bytes on the line.
     pub fn supply(&mut self, connection: ConnectionIndex, sizes: impl IntoIterator<Item = u32>) {
         let state = &mut self.connections[connection.0 as usize];
-        let before = state.sizes.len();
-        state.sizes.extend(sizes);
-        let segments = (state.sizes.len() - before) as u32;
+        let before = state.given.len();
+        state.given.extend(sizes.into_iter().map(|bytes| Given { bytes, crossed: false }));
+        let segments = (state.given.len() - before) as u32;
         state.sender.supply(segments);
         self.advance(connection.0);
     }
@@ -257,6 +266,11 @@ impl Engine {
         self.ports[port.0 as usize].counters()
     }
 
+    /// Bytes of data that came out of a port and had come out of it before, if that is counted.
+    pub fn repeated_bytes(&self, port: PortIndex) -> u64 {
+        self.repeated_bytes[port.0 as usize].unwrap_or(0)
+    }
+
     /// Packets that wait in a port or are leaving it, and their bytes, at a time before which nothing is due any more.
     pub fn queue(&self, port: PortIndex, now_ns: u64) -> (u64, u64) {
         self.ports[port.0 as usize].queue(now_ns)
@@ -296,9 +310,21 @@ impl Engine {
         self.port_due_ns[port as usize] = None;
         while let Some(packet) = self.ports[port as usize].pop(self.now_ns) {
             self.events_total += 1;
+            self.note_crossing(port, packet);
             self.take(packet);
         }
         self.plan(port);
+    }
+
+    /// A packet has come out of a port.
+    fn note_crossing(&mut self, port: u32, packet: Packet) {
+        let Some(repeated) = &mut self.repeated_bytes[port as usize] else { return };
+        let Content::Segment(segment) = packet.content else { return };
+        let connection = &mut self.connections[packet.connection as usize];
+        let bytes = connection.size_of(segment).unwrap_or(self.sizes.data_bytes);
+        if connection.cross(segment) {
+            *repeated += u64::from(bytes.saturating_sub(self.sizes.ack_bytes));
+        }
     }
 
     /// A packet goes on, or has arrived.
@@ -397,7 +423,7 @@ impl Engine {
         }
         let connection = &mut self.connections[index as usize];
         if connection.watched {
-            connection.forget_sizes();
+            connection.forget_given();
             if connection.sender.unsent() < UNSENT_SEGMENTS {
                 self.notes.push_back(Note::Room(ConnectionIndex(index)));
             }

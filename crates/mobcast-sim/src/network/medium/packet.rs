@@ -86,7 +86,11 @@ fn ports<'a>(engine: &'a mut Engine, seed: &'a mut u64) -> impl FnMut(Part, Opti
                 ..PortSettings::new(rate, link.one_way_delay_ns).with_limit(Limit::Bytes(link.queue_bytes()))
             },
         };
-        Some(engine.add_port(settings))
+        let port = engine.add_port(settings);
+        if matches!(part, Part::Wan(_)) {
+            engine.count_repeated(port);
+        }
+        Some(port)
     }
 }
 
@@ -236,14 +240,10 @@ impl Packets {
     pub fn wan<T>(&mut self, base: &Base<T>, from: ClusterIndex, to: ClusterIndex) -> Option<WanPackets> {
         let port = (*self.ways.shared(LinkRef::Wan { from, to }))?;
         let (counters, waiting) = (self.engine.counters(port), self.engine.queue(port, base.now.0));
-        let crosses =
-            |flow: &&crate::network::base::Flow| (base.cluster(flow.from), base.cluster(flow.to)) == (from, to);
-        let flows = base.flows.iter().enumerate().filter(|(_, flow)| crosses(flow));
-        let resent: u64 = flows.map(|(id, _)| self.engine.sender(ConnectionIndex(id as u32)).counters().resent).sum();
         Some(WanPackets {
             packets: counters.packets - waiting.0,
             bytes: counters.bytes - waiting.1,
-            resent_bytes: resent * u64::from(SEGMENT_BYTES),
+            repeated_bytes: self.engine.repeated_bytes(port),
             lost_in_queue: counters.dropped,
             lost_by_chance: counters.lost,
         })

@@ -30,6 +30,15 @@ pub(super) enum Content {
     Ack(Ack),
 }
 
+/// A segment that a connection was given by and by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Given {
+    /// Bytes on the line.
+    pub bytes: u32,
+    /// Whether it has come through a port of [`super::Engine::count_repeated`].
+    pub crossed: bool,
+}
+
 #[derive(Debug)]
 pub(super) struct Connection {
     pub sender: Sender,
@@ -45,9 +54,9 @@ pub(super) struct Connection {
     pub sender_timer_ns: Option<u64>,
     pub receiver_timer_ns: Option<u64>,
     pub done_at_ns: Option<u64>,
-    /// Bytes on the line of segments from `sizes_from` on; empty if all are full.
-    pub sizes: VecDeque<u32>,
-    pub sizes_from: u32,
+    /// The segments from `given_from` on; empty if all are full.
+    pub given: VecDeque<Given>,
+    pub given_from: u32,
     /// Its owner gives it more as there is room.
     pub watched: bool,
     /// Segments in its first port that have not left, and how many may be.
@@ -58,16 +67,24 @@ pub(super) struct Connection {
 
 impl Connection {
     pub fn size_of(&self, segment: u32) -> Option<u32> {
-        let place = segment.checked_sub(self.sizes_from)?;
-        self.sizes.get(place as usize).copied()
+        let place = segment.checked_sub(self.given_from)?;
+        self.given.get(place as usize).map(|given| given.bytes)
     }
 
-    /// Sizes of segments that are never sent again are not kept.
-    pub fn forget_sizes(&mut self) {
+    /// A segment has come through a port of [`super::Engine::count_repeated`]; whether it had before.
+    pub fn cross(&mut self, segment: u32) -> bool {
+        // What is acknowledged has arrived once.
+        let Some(place) = segment.checked_sub(self.given_from) else { return true };
+        let given = self.given.get_mut(place as usize);
+        given.is_some_and(|given| std::mem::replace(&mut given.crossed, true))
+    }
+
+    /// What is known of segments that are never sent again is not kept.
+    pub fn forget_given(&mut self) {
         let acknowledged = self.sender.acknowledged();
-        let gone = (acknowledged - self.sizes_from) as usize;
-        self.sizes.drain(..gone.min(self.sizes.len()));
-        self.sizes_from = acknowledged;
+        let gone = (acknowledged - self.given_from) as usize;
+        self.given.drain(..gone.min(self.given.len()));
+        self.given_from = acknowledged;
     }
 
     /// A packet that leaves now.

@@ -168,3 +168,23 @@ fn bbr_keeps_a_queue_short_that_cubic_fills() {
     println!("longest queue and drops: {bbr:?} with BBR, {cubic:?} with CUBIC");
     assert!(bbr.0 < cubic.0 / 2 && cubic.0 >= 95, "{bbr:?} {cubic:?}");
 }
+
+#[test]
+fn what_comes_through_a_port_again_is_counted_and_what_was_lost_before_it_is_not() {
+    let repeated = |cut_before: bool| {
+        let (mut engine, forward, back) = line(Limit::None, TcpSettings::linux(64));
+        let [near, far] = [0; 2].map(|_| engine.add_port(PortSettings::new(Some(1_000_000), 0)));
+        engine.count_repeated(forward);
+        let cut = if cut_before { near } else { far };
+        engine.set_rate(cut, Some(0));
+        let connection = engine.open_watched(&[near, forward, far], &[back], None);
+        engine.supply(connection, [1_000, 240]);
+        engine.run(500 * MS);
+        engine.set_rate(cut, Some(1_000_000));
+        engine.run(5_000 * MS);
+        let sender = engine.sender(connection);
+        assert_eq!((sender.is_done(), sender.counters().resent), (true, 2), "both after a timeout");
+        engine.repeated_bytes(forward)
+    };
+    assert_eq!((repeated(false), repeated(true)), (960 + 200, 0), "without headers of 40 bytes");
+}
