@@ -58,9 +58,11 @@ impl Dumbbell {
                 samples.push(self.sample());
                 at_ns += interval_ns;
             }
-            samples.push(self.sample());
         }
         self.engine.run(experiment.longest_ns);
+        if experiment.sample_ns.is_some() {
+            samples.push(self.sample());
+        }
         self.record(experiment, case, samples)
     }
 
@@ -202,6 +204,16 @@ mod tests {
         assert_eq!(samples[0].window_packets, 1.0);
         let window = samples.iter().map(|sample| sample.window_packets).fold(0.0, f64::max);
         assert!(window >= 64.0, "{window}");
+        assert_eq!(samples.last().map(|sample| sample.sent_packets), Some(sent_packets));
+        assert_eq!(samples.last().map(|sample| sample.seconds), seconds, "the last one is of the end");
+    }
+
+    #[test]
+    fn the_last_sample_of_what_takes_too_long_is_of_the_longest_time() {
+        let sampled = StripingExperiment { sample_ns: Some(100_000_000), longest_ns: 1_050_000_000, ..experiment() };
+        let StripingRecord { samples, seconds, sent_packets, .. } = simulate(&sampled, &case(1, 100, 160, 1));
+        let times: Vec<f64> = samples.iter().map(|sample| sample.seconds).collect();
+        assert_eq!((seconds, times.len(), &times[10..]), (None, 12, [1.0, 1.05].as_slice()));
         assert_eq!(samples.last().map(|sample| sample.sent_packets), Some(sent_packets));
     }
 }
