@@ -152,6 +152,13 @@ impl Experiment {
         run.outcome()
     }
 
+    /// The network with nobody in it yet.
+    fn empty_network(&self) -> Network<Due> {
+        let mut network = Network::new(&self.scenario.topology, self.network);
+        network.expect(&self.scenario.changes);
+        network
+    }
+
     /// Virtual time without a stored piece after which a run counts as stuck: what all nodes of the largest cluster fetch at a time over the
     /// slowest link that is not cut, twice, but 60 s at least.
     fn patience(&self, piece_size: u32) -> Duration {
@@ -213,8 +220,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn start(experiment: &'a Experiment) -> Run<'a> {
         let topology = &experiment.scenario.topology;
-        let network = Network::new(topology, experiment.network);
-        let mut world = World::new(network, experiment.settings);
+        let mut world = World::new(experiment.empty_network(), experiment.settings);
         let network = experiment.gauge.then(|| Arc::new(experiment.scenario.gauge()));
         let is_auto = experiment.strategy == AUTO;
         let knows = experiment.gauge || experiment.measure;

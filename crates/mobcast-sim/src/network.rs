@@ -39,7 +39,7 @@ use crate::queue::Token;
 use base::{Base, Event, Node, Phase};
 use medium::Medium;
 use mobcast_proto::{Duration, Time};
-use mobcast_topology::{ClusterIndex, LinkRef, Topology};
+use mobcast_topology::{Change, ClusterIndex, LinkRef, Topology};
 use thiserror::Error;
 
 /// The longest control message that may travel beside the sharing, in bytes.
@@ -177,6 +177,12 @@ impl<T> Network<T> {
     /// A network of this shape without nodes, at time zero.
     pub fn new(topology: &Topology, settings: Settings) -> Network<T> {
         Network { base: Base::new(topology, settings), medium: Medium::new(topology, settings) }
+    }
+
+    /// Says which rates links will be given with [`Network::set_rate`]: in the packet model the queue of an access link is that of
+    /// its largest rate from the beginning.
+    pub fn expect(&mut self, changes: &[Change]) {
+        self.medium.expect(changes);
     }
 
     /// Adds a running node with its cluster's network cards.

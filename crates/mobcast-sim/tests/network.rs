@@ -6,7 +6,7 @@ use mobcast_sim::network::{
     FlowId, Happening, Model, Network, NetworkError, NodeIndex, Place, Settings, Stop, Traffic,
 };
 use mobcast_sim::run::PACKET;
-use mobcast_topology::{Cluster, ClusterIndex, LinkRef, Topology, WanNic, preset};
+use mobcast_topology::{Change, Cluster, ClusterIndex, LinkRef, Topology, WanNic, preset};
 
 const MS: u64 = 1_000_000;
 const EXACT: Settings = Settings {
@@ -366,6 +366,24 @@ fn queues_of_packets_are_told_as_they_are_at_that_time() {
     assert_eq!(wan.waiting, (6, 9_000), "four have left, though none has arrived");
     let carried = network.wan_packets(A, B).unwrap();
     assert_eq!((carried.packets, carried.bytes), (4, 6_000));
+}
+
+#[test]
+fn an_access_link_has_a_queue_for_the_largest_rate_that_it_will_have() {
+    let counted = |largest| {
+        let (mut network, nodes) = network(Settings { model: PACKET, ..EXACT }, [1, 1]);
+        let link = LinkRef::AccessOut(A);
+        network.expect(&[Change { at_ns: 1_000 * MS, link, rate_bytes_per_s: Some(largest) }]);
+        network.set_rate(link, Some(1_000_000)).unwrap();
+        for tag in 0..10 {
+            let flow = network.open(nodes[0], nodes[1]).unwrap();
+            network.send(flow, 14_480, tag, Class::Payload);
+        }
+        let access = network.queues().into_iter().find(|queue| queue.place == Place::Shared(link)).unwrap();
+        (access.counters.packets, access.counters.dropped)
+    };
+    // 100 packets of 1,500 bytes: one leaves, 64 fit into the shortest queue, all into one of 20 ms at 10 MB/s.
+    assert_eq!((counted(1_000_000), counted(10_000_000)), ((65, 35), (100, 0)));
 }
 
 #[test]

@@ -5,7 +5,7 @@ pub(super) mod packet;
 mod slow_start;
 
 use fluid::Fluid;
-use mobcast_topology::{Cluster, ClusterIndex, LinkRef, Topology};
+use mobcast_topology::{Change, Cluster, ClusterIndex, LinkRef, Topology};
 use packet::Packets;
 
 use super::base::Base;
@@ -34,6 +34,13 @@ impl Medium {
         match settings.model {
             Model::Fluid => Medium::Fluid(Box::new(Fluid::new(topology, settings))),
             Model::Packet(tcp) => Medium::Packet(Box::new(Packets::new(topology, tcp, settings.seed))),
+        }
+    }
+
+    /// Says which rates links will be given. The fluid model has no queues to prepare.
+    pub fn expect(&mut self, changes: &[Change]) {
+        if let Medium::Packet(packets) = self {
+            packets.expect(changes);
         }
     }
 

@@ -8,7 +8,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use mobcast_proto::random::mix2;
 
-use super::port::{Port, PortCounters, PortSettings};
+use super::port::{Limit, Port, PortCounters, PortSettings};
 use super::tcp::{Ack, Receiver, Sender, TcpSettings};
 use connection::{Connection, Content, Given, Packet, Path};
 
@@ -184,6 +184,11 @@ impl Engine {
             self.leave_first(packet);
         }
         self.plan(port.0);
+    }
+
+    /// Changes what the queue of a port holds.
+    pub fn set_limit(&mut self, port: PortIndex, limit: Limit) {
+        self.ports[port.0 as usize].set_limit(limit);
     }
 
     /// Leads the packets that a connection sends from here on across other ports; those under way keep theirs.

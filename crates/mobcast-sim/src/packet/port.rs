@@ -172,6 +172,11 @@ impl<P: Copy> Port<P> {
         Vec::new()
     }
 
+    /// Changes what the queue holds; what waits goes on waiting.
+    pub fn set_limit(&mut self, limit: Limit) {
+        self.settings.limit = limit;
+    }
+
     /// The rate of the line, in bytes per second; of one that is cut, the last one that it had.
     pub fn rate_bytes_per_s(&self) -> Option<u64> {
         self.settings.rate_bytes_per_s

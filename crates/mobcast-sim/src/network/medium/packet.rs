@@ -7,11 +7,11 @@
 //! packets in its queue, as Linux does (`tcp_limit_output_bytes`, "TCP small queues"); it serves packets as they come, where
 //! Linux would serve connections in turns. Segments are never merged or split on their way.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use mobcast_proto::Time;
 use mobcast_proto::random::mix2;
-use mobcast_topology::{Cluster, ClusterIndex, LinkRef, QueueLimit, Topology, WanLink};
+use mobcast_topology::{Change, Cluster, ClusterIndex, LinkRef, QueueLimit, Topology, WanLink};
 
 use crate::link::{Cancelled, Class, Sent};
 use crate::network::base::{Base, Event};
@@ -63,6 +63,8 @@ struct Lane {
 pub(in crate::network) struct Packets {
     engine: Engine,
     ways: Ways<PortIndex>,
+    /// For which rate the queue of each access link is reckoned: the largest that is known of.
+    access_rates: BTreeMap<LinkRef, u64>,
     /// By flow, which is also the number of its connection.
     lanes: Vec<Lane>,
     /// Of the latest port. Each follows from the one before, so that no two networks have a port in common.
@@ -105,7 +107,27 @@ impl Packets {
         let sizes = PacketSizes { data_bytes: PACKET_BYTES, ack_bytes: PACKET_HEADER_BYTES };
         let mut engine = Engine::new(tcp, sizes);
         let ways = Ways::new(topology, ports(&mut engine, &mut seed));
-        Packets { engine, ways, lanes: Vec::new(), seed, sizes: Vec::new() }
+        let access = topology.indices().flat_map(|c| [LinkRef::AccessOut(c), LinkRef::AccessIn(c)]);
+        let access_rates = access.filter_map(|link| Some((link, topology.rate_bytes_per_s(link)?))).collect();
+        Packets { engine, ways, access_rates, lanes: Vec::new(), seed, sizes: Vec::new() }
+    }
+
+    pub fn expect(&mut self, changes: &[Change]) {
+        for change in changes {
+            self.reckon_queue(change.link, change.rate_bytes_per_s);
+        }
+    }
+
+    fn reckon_queue(&mut self, link: LinkRef, rate_bytes_per_s: Option<u64>) {
+        let (LinkRef::AccessOut(_) | LinkRef::AccessIn(_), Some(rate)) = (link, rate_bytes_per_s) else { return };
+        let most = self.access_rates.entry(link).or_default();
+        if rate <= *most {
+            return;
+        }
+        *most = rate;
+        if let Some(port) = *self.ways.shared(link) {
+            self.engine.set_limit(port, access_queue(Some(rate)));
+        }
     }
 
     pub fn add_node(&mut self, index: ClusterIndex, cluster: &Cluster) {
@@ -169,12 +191,14 @@ impl Packets {
 
     pub fn set_rate<T>(&mut self, base: &Base<T>, link: LinkRef, rate_bytes_per_s: Option<u64>) {
         self.engine.set_now(base.now.0);
+        self.reckon_queue(link, rate_bytes_per_s);
         match (*self.ways.shared(link), rate_bytes_per_s) {
             (Some(port), rate) => self.engine.set_rate(port, rate),
             (None, None) => {}
             // Links and the insides of clusters have ports in any case.
             (None, Some(_)) => {
-                let settings = PortSettings::new(None, 0).with_limit(access_queue(rate_bytes_per_s));
+                let limit = access_queue(self.access_rates.get(&link).copied());
+                let settings = PortSettings::new(None, 0).with_limit(limit);
                 let port = self.engine.add_port(settings);
                 self.engine.set_rate(port, rate_bytes_per_s);
                 *self.ways.shared(link) = Some(port);

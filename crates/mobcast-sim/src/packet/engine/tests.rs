@@ -1,7 +1,6 @@
 //! The engine by hand-reckoned examples.
 
 use super::*;
-use crate::packet::port::Limit;
 
 const MS: u64 = 1_000_000;
 const SIZES: PacketSizes = PacketSizes { data_bytes: 1_000, ack_bytes: 40 };
