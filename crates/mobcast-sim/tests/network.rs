@@ -387,6 +387,20 @@ fn an_access_link_has_a_queue_for_the_largest_rate_that_it_will_have() {
 }
 
 #[test]
+fn a_card_that_changes_lets_wait_what_it_sends_in_a_moment() {
+    let (mut network, nodes) = network(Settings { model: PACKET, ..EXACT }, [1, 1]);
+    let flow = network.open(nodes[0], nodes[1]).unwrap();
+    let mut waits_at = |out, tag| {
+        network.set_nic(nodes[0], out, None);
+        network.send(flow, 14_480, tag, Class::Payload);
+        let card = Place::Card { node: nodes[0], second: false, out: true };
+        network.queues().into_iter().find(|queue| queue.place == card).unwrap().waiting.0
+    };
+    // A card that there was not, of four packets in a moment, then one that sends eight in a millisecond.
+    assert_eq!((waits_at(Some(1_000_000), 1), waits_at(Some(12_000_000), 2)), (4, 8));
+}
+
+#[test]
 fn impossible_links_are_refused() {
     let mut topology = two_clusters();
     let island = topology.add_cluster(Cluster::new("island", 1)).unwrap();

@@ -191,6 +191,16 @@ impl Engine {
         self.ports[port.0 as usize].set_limit(limit);
     }
 
+    /// Changes how many of a connection's segments wait in its first port at most.
+    pub fn set_local(&mut self, connection: ConnectionIndex, local_segments: Option<u32>) {
+        let state = &mut self.connections[connection.0 as usize];
+        let local_max = local_segments.unwrap_or(u32::MAX);
+        if local_max != state.local_max {
+            state.local_max = local_max;
+            self.advance(connection.0);
+        }
+    }
+
     /// Leads the packets that a connection sends from here on across other ports; those under way keep theirs.
     ///
     /// # Panics

@@ -137,14 +137,19 @@ impl Packets {
     pub fn open<T>(&mut self, base: &Base<T>, flow: u32) {
         let (from, to) = (base.flows[flow as usize].from, base.flows[flow as usize].to);
         let (forward, back) = (self.ways.path(from, to), self.ways.path(to, from));
-        let card = forward.first().filter(|_| self.ways.begins_with_card(from, to));
-        let rate = card.and_then(|port| self.engine.port_rate_bytes_per_s(*port));
-        let in_a_moment = |rate: u64| rate * LOCAL_NS / 1_000_000_000 / u64::from(PACKET_BYTES);
-        let local = rate.map(|rate| in_a_moment(rate).max(LOCAL_SEGMENTS_MIN) as u32);
+        let local = self.local_segments(from, to);
         self.engine.set_now(base.now.0);
         let connection = self.engine.open_watched(&forward, &back, local);
         debug_assert_eq!(connection, ConnectionIndex(flow));
         self.lanes.push(Lane::default());
+    }
+
+    /// A connection's segments that may wait in its sender's own card; none if that has no limit.
+    fn local_segments(&self, from: NodeIndex, to: NodeIndex) -> Option<u32> {
+        let card = *self.ways.path(from, to).first().filter(|_| self.ways.begins_with_card(from, to))?;
+        let rate = self.engine.port_rate_bytes_per_s(card)?;
+        let in_a_moment = rate * LOCAL_NS / 1_000_000_000 / u64::from(PACKET_BYTES);
+        Some(in_a_moment.max(LOCAL_SEGMENTS_MIN) as u32)
     }
 
     pub fn send<T>(&mut self, base: &mut Base<T>, flow: u32, sent: Sent) {
@@ -222,7 +227,9 @@ impl Packets {
     fn reroute_all<T>(&mut self, base: &Base<T>) {
         for (flow, from, to) in base.living() {
             let (forward, back) = (self.ways.path(from, to), self.ways.path(to, from));
+            let local = self.local_segments(from, to);
             self.engine.reroute(ConnectionIndex(flow.0), &forward, &back);
+            self.engine.set_local(ConnectionIndex(flow.0), local);
         }
     }
 }
