@@ -142,7 +142,8 @@ impl SackSender {
     /// The next segment that may leave now.
     pub fn poll(&mut self, now_ns: u64) -> Option<u32> {
         self.paced = false;
-        if std::mem::take(&mut self.probe) {
+        // Everything may have arrived while the sender's card held the probe back.
+        if std::mem::take(&mut self.probe) && !self.segments.is_empty() {
             let last = self.next() - 1;
             self.transmit(now_ns, last);
             return Some(last);
@@ -427,6 +428,18 @@ mod tests {
         sender.handle_ack(at + 100 * MS, ack(12, 10));
         assert!(sender.is_done() && sender.deadline_ns().is_none());
         assert_eq!(sender.counters().timeouts, 0);
+    }
+
+    #[test]
+    fn a_probe_that_was_held_back_until_all_has_arrived_is_not_sent() {
+        let mut sender = sender(10);
+        burst(&mut sender, 0);
+        sender.handle_ack(50 * MS, ack(1, 0));
+        let at = sender.deadline_ns().expect("a timer");
+        sender.handle_timeout(at);
+        sender.handle_ack(at, ack(10, 9));
+        assert_eq!(burst(&mut sender, at), []);
+        assert!(sender.is_done());
     }
 
     #[test]
