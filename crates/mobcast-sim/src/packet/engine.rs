@@ -430,6 +430,7 @@ impl Engine {
         loop {
             let connection = &mut self.connections[index as usize];
             if connection.local >= connection.local_max {
+                connection.sender.note_held();
                 break;
             }
             let Some(segment) = connection.sender.poll(now_ns) else { break };

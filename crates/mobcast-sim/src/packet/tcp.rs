@@ -181,6 +181,15 @@ impl Sender {
         }
     }
 
+    /// The sender's card takes no more for the moment.
+    pub fn note_held(&mut self) {
+        match self {
+            // Whose window opens whatever holds it back.
+            Sender::Ns2(_) => {}
+            Sender::Sack(sender) => sender.note_held(),
+        }
+    }
+
     /// An acknowledgement has arrived.
     pub fn handle_ack(&mut self, now_ns: u64, ack: Ack) {
         match self {

@@ -187,3 +187,16 @@ fn what_comes_through_a_port_again_is_counted_and_what_was_lost_before_it_is_not
     };
     assert_eq!((repeated(false), repeated(true)), (960 + 200, 0), "without headers of 40 bytes");
 }
+
+#[test]
+fn a_window_that_the_own_card_holds_back_does_not_grow_without_end() {
+    let mut engine = Engine::new(TcpSettings::linux(4_000), SIZES);
+    let card = engine.add_port(PortSettings::new(Some(1_000_000), 0));
+    let [forward, back] = [0; 2].map(|_| engine.add_port(PortSettings::new(None, 50 * MS)));
+    let connection = engine.open_watched(&[card, forward], &[back], Some(4));
+    engine.supply(connection, [1_000; 5_000]);
+    engine.run(4_000 * MS);
+    // A segment in each of the 100 ms of a round trip, and a few in the card: the window is at most twice that.
+    let window = engine.sender(connection).window();
+    assert!((100.0..250.0).contains(&window), "{window}");
+}

@@ -85,7 +85,7 @@ impl Congestion {
         matches!(self, Congestion::Cubic(cubic) if cubic.in_slow_start())
     }
 
-    /// `delivered` segments arrived while the window bound, and none was lost.
+    /// `delivered` segments arrived while the window was what held the connection back, and none was lost.
     pub fn open(&mut self, now_ns: u64, delivered: u32, srtt_ns: u64) {
         if let Congestion::Cubic(cubic) = self {
             cubic.open(now_ns, delivered, srtt_ns);

@@ -42,6 +42,17 @@ enum Timer {
     Timeout,
 }
 
+/// How far the window was used, as Linux sees it (`tcp_cwnd_validate`): the most that was seen in a window of data.
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    /// The window was full.
+    full: bool,
+    /// Segments that were out.
+    out: u32,
+    /// It counts until all segments before this one are acknowledged.
+    until: u32,
+}
+
 /// The sending end.
 #[derive(Clone, Debug)]
 pub struct SackSender {
@@ -65,8 +76,9 @@ pub struct SackSender {
     next_at_ns: u64,
     /// Whether it waits for that.
     paced: bool,
-    /// Whether the window was what held it back.
-    window_bound: bool,
+    usage: Usage,
+    /// Whether something was sent since the window's use was looked at.
+    has_sent: bool,
     srtt_ns: Option<u64>,
     rttvar_ns: u64,
     backoff: u32,
@@ -92,7 +104,8 @@ impl SackSender {
             congestion: Congestion::new(settings),
             next_at_ns: 0,
             paced: false,
-            window_bound: false,
+            usage: Usage::default(),
+            has_sent: false,
             srtt_ns: None,
             rttvar_ns: 0,
             backoff: 0,
@@ -141,6 +154,36 @@ impl SackSender {
 
     /// The next segment that may leave now.
     pub fn poll(&mut self, now_ns: u64) -> Option<u32> {
+        let segment = self.next_segment(now_ns);
+        if segment.is_none() {
+            self.note_held();
+        }
+        segment
+    }
+
+    /// Nothing more leaves for the moment, whatever holds it back.
+    pub fn note_held(&mut self) {
+        let (full, out) = (self.is_full(), self.segments.len() as u32);
+        if !std::mem::take(&mut self.has_sent) && !full {
+            return;
+        }
+        let Usage { full: was_full, out: most, until } = self.usage;
+        if full || self.acknowledged >= until || (!was_full && out > most) {
+            self.usage = Usage { full, out, until: self.next() };
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        f64::from(self.in_flight) + 1.0 > self.congestion.window().max(1.0)
+    }
+
+    /// Whether the window is what holds it back: only then it grows (RFC 9438, 5.8). In slow start it may become twice what was out.
+    fn is_window_bound(&self) -> bool {
+        let twice = self.congestion.window() < 2.0 * f64::from(self.usage.out);
+        self.usage.full || (self.congestion.in_slow_start() && twice)
+    }
+
+    fn next_segment(&mut self, now_ns: u64) -> Option<u32> {
         self.paced = false;
         // Everything may have arrived while the sender's card held the probe back.
         if std::mem::take(&mut self.probe) && !self.segments.is_empty() {
@@ -153,14 +196,12 @@ impl SackSender {
         }
         let new = self.next() < self.supplied && (self.segments.len() as u32) < self.settings.window_max;
         if self.lost.is_empty() && !new {
-            self.window_bound = false;
             if self.next() == self.supplied && f64::from(self.in_flight) < self.congestion.window() {
                 self.congestion.note_idle(self.in_flight);
             }
             return None;
         }
-        if f64::from(self.in_flight) + 1.0 > self.congestion.window().max(1.0) {
-            self.window_bound = true;
+        if self.is_full() {
             return None;
         }
         if let Some(gap_ns) = self.congestion.gap_ns() {
@@ -198,6 +239,7 @@ impl SackSender {
         }
         let sends = outstanding.sends + 1;
         *outstanding = Outstanding { order, sent_at_ns: now_ns, state: State::InFlight, sends, stamp };
+        self.has_sent = true;
         self.counters.sent += 1;
         self.counters.resent += u64::from(sends > 1);
         if !matches!(self.timer, Some((_, Timer::Timeout))) {
@@ -237,7 +279,7 @@ impl SackSender {
                 self.congestion.lose();
             }
             // After a timeout the window opens while what was lost goes out again.
-            (None, false) if self.window_bound => self.open(now_ns, delivered),
+            (None, false) if self.is_window_bound() => self.open(now_ns, delivered),
             (Some(_), _) if self.congestion.in_slow_start() => self.open(now_ns, delivered),
             _ => {}
         }
@@ -460,6 +502,28 @@ mod tests {
         burst(&mut sender, 0);
         (0..5).for_each(|segment| sender.handle_ack(50 * MS, ack(segment + 1, segment)));
         assert_eq!(sender.window(), 10.0);
+    }
+
+    #[test]
+    fn a_window_that_the_card_holds_back_grows_to_twice_what_was_out() {
+        let mut sender = sender(100);
+        let send = |sender: &mut SackSender, now_ns: u64, count: usize| {
+            assert_eq!((0..count).filter_map(|_| sender.poll(now_ns)).count(), count);
+            sender.note_held();
+        };
+        send(&mut sender, 0, 4);
+        (0..4).for_each(|segment| sender.handle_ack(50 * MS, ack(segment + 1, segment)));
+        assert_eq!(sender.window(), 10.0, "more than twice four");
+        send(&mut sender, 50 * MS, 8);
+        (4..12).for_each(|segment| sender.handle_ack(100 * MS, ack(segment + 1, segment)));
+        assert_eq!(sender.window(), 16.0, "twice eight, though ten and eight would be more");
+        // The whole window once: from then on it is what binds, until that is acknowledged.
+        send(&mut sender, 100 * MS, 16);
+        (12..28).for_each(|segment| sender.handle_ack(150 * MS, ack(segment + 1, segment)));
+        assert_eq!(sender.window(), 32.0);
+        send(&mut sender, 150 * MS, 4);
+        (28..32).for_each(|segment| sender.handle_ack(200 * MS, ack(segment + 1, segment)));
+        assert_eq!(sender.window(), 32.0);
     }
 
     #[test]
