@@ -71,6 +71,8 @@ pub struct SackSender {
     lost: VecDeque<u32>,
     /// Losses before this segment are of one congestion.
     recover: Option<u32>,
+    /// Whether later ones were lost meanwhile: another congestion.
+    lost_beyond: bool,
     congestion: Congestion,
     /// When the next segment may leave, if segments leave one by one.
     next_at_ns: u64,
@@ -101,6 +103,7 @@ impl SackSender {
             in_flight: 0,
             lost: VecDeque::new(),
             recover: None,
+            lost_beyond: false,
             congestion: Congestion::new(settings),
             next_at_ns: 0,
             paced: false,
@@ -268,9 +271,10 @@ impl SackSender {
         }
         let delivery = Delivery { count: delivered, stamp, rtt_ns, in_flight: self.in_flight };
         self.congestion.deliver(now_ns, delivery, self.acknowledged, self.next());
-        let lost = self.find_lost();
+        let mut lost = self.find_lost();
         if self.recover.is_some_and(|recover| self.acknowledged >= recover) {
             self.recover = None;
+            lost |= std::mem::take(&mut self.lost_beyond);
         }
         match (self.recover, lost) {
             (None, true) => {
@@ -315,6 +319,7 @@ impl SackSender {
                 self.transmissions.clear();
                 self.congestion.start_over(self.backoff == 1);
                 self.recover = Some(self.next());
+                self.lost_beyond = false;
                 self.timer = Some((now_ns + self.timeout_ns(), Timer::Timeout));
             }
         }
@@ -362,6 +367,7 @@ impl SackSender {
                 outstanding.state = State::Lost;
                 self.in_flight -= 1;
                 self.lost.push_back(segment);
+                self.lost_beyond |= self.recover.is_some_and(|recover| segment >= recover);
                 found = true;
             }
         }
@@ -453,6 +459,25 @@ mod tests {
         assert_eq!(burst(&mut sender, 50 * MS)[..2], [0, 10]);
         sender.handle_ack(100 * MS, ack(0, 10));
         assert_eq!(burst(&mut sender, 100 * MS)[0], 0, "what was sent after it has arrived");
+    }
+
+    #[test]
+    fn a_loss_of_what_was_sent_since_costs_the_window_once_more() {
+        let mut sender = sender(100);
+        burst(&mut sender, 0);
+        // Segment 0 is lost, and lost again with 10, the first that is sent after that was found.
+        (1..10).for_each(|segment| sender.handle_ack(50 * MS, ack(0, segment)));
+        assert_eq!(sender.window(), 7.0);
+        assert_eq!(burst(&mut sender, 50 * MS), [0, 10, 11, 12, 13, 14, 15]);
+        (11..16).for_each(|segment| sender.handle_ack(100 * MS, ack(0, segment)));
+        assert_eq!((sender.window(), sender.counters().fast_retransmits), (7.0, 1), "until the first one is over");
+        assert_eq!(burst(&mut sender, 100 * MS), [0, 10, 16, 17, 18, 19, 20]);
+        sender.handle_ack(150 * MS, ack(10, 0));
+        assert!((sender.window() - 4.9).abs() < 1e-9, "{}", sender.window());
+        // That congestion is over with segment 20, and none follows it.
+        sender.handle_ack(150 * MS, ack(16, 10));
+        (16..21).for_each(|segment| sender.handle_ack(150 * MS, ack(segment + 1, segment)));
+        assert_eq!(sender.counters().fast_retransmits, 2);
     }
 
     #[test]
