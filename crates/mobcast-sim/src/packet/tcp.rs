@@ -97,6 +97,10 @@ pub struct Ack {
     pub expected: u32,
     /// The segment that made it say so, which it has, too.
     pub segment: u32,
+    /// What it has around that one without a gap, as in the first block of RFC 2018: from this one on,
+    pub from: u32,
+    /// up to the one before this.
+    pub until: u32,
 }
 
 /// The sending end.
@@ -269,7 +273,16 @@ impl Receiver {
 
     fn acknowledge(&mut self) -> Option<Ack> {
         self.ack_due_ns = None;
-        Some(Ack { expected: self.received, segment: self.latest })
+        let (from, until) = self.around_latest();
+        Some(Ack { expected: self.received, segment: self.latest, from, until })
+    }
+
+    fn around_latest(&self) -> (u32, u32) {
+        let Some(place) = self.latest.checked_sub(self.received) else { return (self.latest, self.latest + 1) };
+        let there = |there: &&bool| **there;
+        let before = self.ahead.range(..place as usize).rev().take_while(there).count();
+        let after = self.ahead.range(place as usize..).take_while(there).count();
+        (self.latest - before as u32, self.latest + after as u32)
     }
 }
 
@@ -288,10 +301,19 @@ mod tests {
     }
 
     #[test]
+    fn an_acknowledgement_names_what_is_there_around_the_latest_segment() {
+        let mut receiver = Receiver::new(TcpSettings::ns2(64));
+        let acks = [0, 3, 7, 4, 6, 5, 1].map(|segment| receiver.handle_segment(0, segment).expect("at once"));
+        let around = [(0, 1), (3, 4), (7, 8), (3, 5), (6, 8), (3, 8), (1, 2)];
+        assert_eq!(acks.map(|ack| (ack.from, ack.until)), around);
+        assert_eq!(acks.map(|ack| ack.expected), [1, 1, 1, 1, 1, 1, 2]);
+    }
+
+    #[test]
     fn a_delayed_acknowledgement_waits_for_a_second_segment_or_its_time() {
         let settings = TcpSettings { delayed_ack_ns: Some(100 * MS), ..TcpSettings::ns2(64) };
         let mut receiver = Receiver::new(settings);
-        let ack = |expected, segment| Some(Ack { expected, segment });
+        let ack = |expected, segment| Some(Ack { expected, segment, from: segment, until: segment + 1 });
         assert_eq!(receiver.handle_segment(0, 0), None);
         assert_eq!(receiver.handle_segment(MS, 1), ack(2, 1));
         assert_eq!(receiver.handle_segment(2 * MS, 2), None);

@@ -254,7 +254,9 @@ impl SackSender {
     pub fn handle_ack(&mut self, now_ns: u64, ack: Ack) {
         let (mut delivered, mut rtt_ns, mut stamp) = (0, None, Stamp::default());
         let cumulative = self.acknowledged..ack.expected.min(self.next());
-        for segment in cumulative.chain([ack.segment]) {
+        // The latest one comes last: what it remembers, and its time, count.
+        let around = (ack.from..ack.segment).chain(ack.segment + 1..ack.until);
+        for segment in cumulative.chain(around).chain([ack.segment]) {
             if let Some(remembered) = self.deliver(now_ns, segment, &mut delivered, &mut rtt_ns) {
                 stamp = remembered;
             }
@@ -422,7 +424,7 @@ mod tests {
     }
 
     fn ack(expected: u32, segment: u32) -> Ack {
-        Ack { expected, segment }
+        Ack { expected, segment, from: segment, until: segment + 1 }
     }
 
     #[test]
@@ -449,6 +451,17 @@ mod tests {
         assert_eq!(sender.counters().resent, 3);
         sender.handle_ack(100 * MS, ack(10, 7));
         assert_eq!(sender.counters().fast_retransmits, 1);
+    }
+
+    #[test]
+    fn what_lost_acknowledgements_told_is_learnt_from_the_next_one() {
+        let mut sender = sender(100);
+        burst(&mut sender, 0);
+        // Segment 0 is lost, and so are the acknowledgements of all others but the last.
+        sender.handle_ack(50 * MS, Ack { from: 1, until: 10, ..ack(0, 9) });
+        assert_eq!(sender.window(), 7.0);
+        assert_eq!(burst(&mut sender, 50 * MS), [0, 10, 11, 12, 13, 14, 15], "segment 0 alone is sent again");
+        assert_eq!(sender.counters().resent, 1);
     }
 
     #[test]
