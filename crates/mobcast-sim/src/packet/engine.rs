@@ -336,9 +336,8 @@ impl Engine {
         let Some(repeated) = &mut self.repeated_bytes[port as usize] else { return };
         let Content::Segment(segment) = packet.content else { return };
         let connection = &mut self.connections[packet.connection as usize];
-        let bytes = connection.size_of(segment).unwrap_or(self.sizes.data_bytes);
         if connection.cross(segment) {
-            *repeated += u64::from(bytes.saturating_sub(self.sizes.ack_bytes));
+            *repeated += u64::from(packet.bytes.saturating_sub(self.sizes.ack_bytes));
         }
     }
 
@@ -379,12 +378,7 @@ impl Engine {
     }
 
     fn push(&mut self, packet: Packet, port: u32) {
-        let connection = &self.connections[packet.connection as usize];
-        let bytes = match packet.content {
-            Content::Ack(_) => self.sizes.ack_bytes,
-            Content::Segment(segment) => connection.size_of(segment).unwrap_or(self.sizes.data_bytes),
-        };
-        if self.ports[port as usize].push(self.now_ns, bytes, packet) {
+        if self.ports[port as usize].push(self.now_ns, packet.bytes, packet) {
             self.enter_first(packet);
             self.plan(port);
         }
@@ -434,7 +428,9 @@ impl Engine {
                 break;
             }
             let Some(segment) = connection.sender.poll(now_ns) else { break };
-            let (packet, port) = (connection.packet(index, Content::Segment(segment)), connection.forward.ports[0]);
+            let bytes = connection.size_of(segment).unwrap_or(self.sizes.data_bytes);
+            let packet = connection.packet(index, Content::Segment(segment), bytes);
+            let port = connection.forward.ports[0];
             self.push(packet, port);
         }
         let connection = &mut self.connections[index as usize];
@@ -477,7 +473,8 @@ impl Engine {
     fn acknowledge(&mut self, index: u32, ack: Option<Ack>) {
         if let Some(ack) = ack {
             let connection = &self.connections[index as usize];
-            let (packet, port) = (connection.packet(index, Content::Ack(ack)), connection.back.ports[0]);
+            let packet = connection.packet(index, Content::Ack(ack), self.sizes.ack_bytes);
+            let port = connection.back.ports[0];
             self.push(packet, port);
         }
         let connection = &mut self.connections[index as usize];

@@ -17,6 +17,8 @@ pub(super) struct Path {
 pub(super) struct Packet {
     pub connection: u32,
     pub content: Content,
+    /// On the line.
+    pub bytes: u32,
     pub hop: u8,
     /// Which of its connection's routes it takes to the end.
     pub route: u8,
@@ -88,8 +90,8 @@ impl Connection {
     }
 
     /// A packet that leaves now.
-    pub fn packet(&self, connection: u32, content: Content) -> Packet {
-        Packet { connection, content, hop: 0, route: self.route }
+    pub fn packet(&self, connection: u32, content: Content, bytes: u32) -> Packet {
+        Packet { connection, content, bytes, hop: 0, route: self.route }
     }
 
     pub fn path(&self, packet: Packet) -> &Path {

@@ -200,3 +200,17 @@ fn a_window_that_the_own_card_holds_back_does_not_grow_without_end() {
     let window = engine.sender(connection).window();
     assert!((100.0..250.0).contains(&window), "{window}");
 }
+
+#[test]
+fn what_was_sent_in_vain_keeps_its_size_on_its_way() {
+    let mut engine = Engine::new(TcpSettings::linux(64), SIZES);
+    let [forward, back] = [0; 2].map(|_| engine.add_port(PortSettings::new(Some(1_000_000), 600 * MS)));
+    let far = engine.add_port(PortSettings::new(Some(1_000_000), 0));
+    let connection = engine.open_watched(&[forward, far], &[back], None);
+    engine.supply(connection, [240]);
+    engine.run(5_000 * MS);
+    // The first timeout is a second, the round trip 1.2: what goes out again reaches the second port after the acknowledgement.
+    assert_eq!(engine.sender(connection).counters().resent, 1);
+    let PortCounters { packets, bytes, .. } = engine.counters(far);
+    assert_eq!((packets, bytes), (2, 480));
+}
