@@ -98,68 +98,68 @@ fn a_seed_is_the_same_run_in_every_build() {
     writeln!(hashes, "faults 7: {faults:016x}").expect("a string takes it");
     expect![[r#"
         mob sim-fluid: a3cdd1541f084efa
-        mob sim-packet: 6e50d15e2e85fbfb
+        mob sim-packet: 85e18d3dff2000fa
         mob sim-packet-bbr: 9299fe8d674ec367
         mob sim-packet-reno: 55eb3c9b08308c1c
         mob-hpdc07 sim-fluid: 2a628f9842efb363
-        mob-hpdc07 sim-packet: fe379253ced5b9ab
+        mob-hpdc07 sim-packet: 8c997c0ba0f2a939
         mob-hpdc07 sim-packet-bbr: 48b2c688fe491715
         mob-hpdc07 sim-packet-reno: 44f4367a2cae4a24
         robber-tpds11 sim-fluid: ae3ff0bdd36804db
-        robber-tpds11 sim-packet: 21fe1b69751fbbee
+        robber-tpds11 sim-packet: ebfed4499cbd8df6
         robber-tpds11 sim-packet-bbr: d2046ad09b390a24
         robber-tpds11 sim-packet-reno: 781acb8298ac0c56
         flat sim-fluid: f7d65d4bf7ab024e
-        flat sim-packet: badd048096450957
+        flat sim-packet: e111989d68362241
         flat sim-packet-bbr: 5dfaed85543e6ab5
         flat sim-packet-reno: 4da23b5eea0f032c
         chain sim-fluid: 7d4b1184c4364a3b
-        chain sim-packet: 5da7dfcefc1a41a4
+        chain sim-packet: ca3d21f1c2898fe4
         chain sim-packet-bbr: 045a572246289b0f
         chain sim-packet-reno: e48bcadc068f1e6f
         binomial sim-fluid: bc675fc93daf2322
-        binomial sim-packet: 996033687c9ceb9f
+        binomial sim-packet: 7f87d4d11d2bac08
         binomial sim-packet-bbr: 138796663332efe3
         binomial sim-packet-reno: b71dcd441f8e8ffa
         scatter-allgather sim-fluid: 00148d174122f339
-        scatter-allgather sim-packet: 7b0a533744883a50
+        scatter-allgather sim-packet: aeb8c271fe53a717
         scatter-allgather sim-packet-bbr: b8b0a810a28a1ab1
         scatter-allgather sim-packet-reno: 9a5ec472012c03fb
         two-trees sim-fluid: f7a550e6c596d8e6
-        two-trees sim-packet: b88b0daf5c6ba452
+        two-trees sim-packet: 5574a94dd75f2743
         two-trees sim-packet-bbr: 2e31653927a72ff2
         two-trees sim-packet-reno: 49a58b00040946a4
         magpie sim-fluid: b110c1fd783714f3
-        magpie sim-packet: 05e4b2f47a2a583a
+        magpie sim-packet: 9a6b97d23f9ec032
         magpie sim-packet-bbr: f85af9fb8f4bad0c
         magpie sim-packet-reno: d9e83786f80dabac
         fpfr sim-fluid: 00140a236d8043d8
-        fpfr sim-packet: cbd8da48c07dad3e
+        fpfr sim-packet: 1b99f22e31548cd9
         fpfr sim-packet-bbr: cdfffe2426dc1c21
         fpfr sim-packet-reno: d215675c749a7305
         balanced sim-fluid: b785b2e653904690
-        balanced sim-packet: 57e90f62bf693c1a
-        balanced sim-packet-bbr: cb0352934ff6e767
+        balanced sim-packet: afa122048e8a44f1
+        balanced sim-packet-bbr: 27b05a40f399fab9
         balanced sim-packet-reno: 94d9285c141f9ff5
         optimal-trees sim-fluid: f41308c7d10ae33b
-        optimal-trees sim-packet: 731fc5d985f92664
-        optimal-trees sim-packet-bbr: 4021902675d1f041
+        optimal-trees sim-packet: 39683c5a0198caee
+        optimal-trees sim-packet-bbr: 9de6f01a2d513791
         optimal-trees sim-packet-reno: 224645a5f602f6a7
         bittorrent sim-fluid: 4d1b6c3429a54f7f
-        bittorrent sim-packet: 7e1c84d31250e27f
+        bittorrent sim-packet: 25b9823bfad0fd54
         bittorrent sim-packet-bbr: f0d788e13a43c11c
         bittorrent sim-packet-reno: 2453fc341fd19dfc
         bittorrent-rarest sim-fluid: 87dc878b75b8f8c3
-        bittorrent-rarest sim-packet: d82e9654a22e62a4
+        bittorrent-rarest sim-packet: 4d127eec9f399bcf
         bittorrent-rarest sim-packet-bbr: dc2fa26ddfac44d7
         bittorrent-rarest sim-packet-reno: f98ab12f965b4b5e
         bittorrent-biased sim-fluid: 12f8898e3b6acce1
-        bittorrent-biased sim-packet: 5010dec480d4e433
+        bittorrent-biased sim-packet: c4711ebe6df7b007
         bittorrent-biased sim-packet-bbr: 27e52796ec032d76
         bittorrent-biased sim-packet-reno: 1145538daf61ad11
         stripes Ns2Reno: 73b1795ef4afd55b
-        stripes Cubic: c8709a631ca8ed25
-        stripes Bbr: 8e6ba5fee77bd905
+        stripes Cubic: 16f027a5016d4efb
+        stripes Bbr: 2e811072cc4a6c1f
         faults 7: b6d8575923d87fa3
     "#]]
     .assert_eq(&hashes);

@@ -84,7 +84,9 @@ fn a_death_on_the_way_stops_nobody() {
             let outcome = experiment.run();
             all_complete(strategy, &outcome);
             let missing: Vec<usize> = (0..16).filter(|&i| outcome.complete[i].is_none()).collect();
-            assert_eq!(missing, [victim as usize], "{strategy}: it dies before it is complete");
+            // In the root's cluster nothing limits links, and all is there by then.
+            let expected = Vec::from_iter((victim > 3).then_some(victim as usize));
+            assert_eq!(missing, expected, "{strategy}: it dies before it is complete");
         }
     }
 }

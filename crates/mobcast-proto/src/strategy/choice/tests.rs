@@ -69,7 +69,7 @@ fn what_fits_into_a_frame_goes_down_a_tree_where_the_root_s_card_would_send_it_o
     // for each of the three others.
     let slow = chosen(65_536, &one_cluster(16, 12_500_000));
     assert_eq!((slow.strategy, slow.piece_size), ("two-trees", Some(16 << 10)), "{slow:?}");
-    assert!(slow.reason.contains("; in one frame to each 78.8 ms"), "{}", slow.reason);
+    assert!(slow.reason.contains("; in one frame to each 78.9 ms"), "{}", slow.reason);
     // 4 KiB take 0.34 ms: four children have it after four times that, those with three after seven, and so on.
     let small = chosen(4_096, &one_cluster(16, 12_500_000));
     assert_eq!((small.strategy, small.piece_size), ("binomial", None), "{small:?}");
