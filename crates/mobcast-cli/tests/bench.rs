@@ -33,7 +33,7 @@ fn each_round_of_each_size_is_timed_at_both_ends() {
     assert_eq!(started.len(), 3 * 4, "one of each size before those that count");
     for size in sizes {
         let seconds = numbers(&size["seconds"]);
-        assert!(seconds.len() == 3 && seconds.iter().all(|seconds| *seconds > 0.0), "{size}");
+        assert!(seconds.len() == 4 && seconds.iter().all(|seconds| *seconds > 0.0), "{size}");
         assert!(size["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{size}");
     }
     for other in others {

@@ -67,7 +67,7 @@ fn wrong_usage_is_status_2_and_says_what_would_be_right() {
         (vec!["send", "x", "--piece-size", "1MB"], "a power of two from 16KiB to 16MiB"),
         (vec!["send", "x", "--max-rate", "10"], "10MB/s, 512KiB/s or 100Mbit/s"),
         (vec!["send", "x", "--wait", "5"], "500ms, 30s, 5m or 24h"),
-        (vec!["send", "x", "--expires", "0s"], "500ms, 30s, 5m or 24h"),
+        (vec!["send", "x", "--expires", "0s"], "a time of zero is over at once; write one like 30s, 5m or 24h"),
         (vec!["send", "x", "--strategy", "hope"], "possible values: auto, mob"),
         (vec!["send", "x", "--gather"], "--receivers <N>"),
         (vec!["send", "synthetic:lots"], "64MiB"),
