@@ -25,9 +25,7 @@ pub const COUNT_MAX: usize = 250;
 /// What a network card's rate is counted in: frames, which are longer than their IP packets.
 const FRAME_BYTES: u64 = 1_514;
 const PACKET_BYTES: u64 = 1_500;
-/// A card sends what it has in this time, in nanoseconds, at once…
-const BURST_NS: u64 = 2_000_000;
-/// …and a switch holds so much for a port.
+/// What a switch holds for a port.
 const PORT_QUEUE_BYTES: u64 = 512_000;
 /// Queues of a node's own card, which are served by turns: the last number of a packet's destination tells which is its, and
 /// up to 16 nodes have one each. Linux does the same by flow, in `fq_codel` and `fq`, one of which is the default nearly everywhere. With a single queue a flow's part
@@ -165,6 +163,7 @@ impl LabPlan {
         let bridges: &[(&str, u8)] =
             if spec.wan_nic.is_some() { &[("lan", NETWORK), ("wan", WAN_NETWORK)] } else { &[("lan", NETWORK)] };
         let (mut lines, mut shaping) = ("link set lo up\n".to_owned(), String::new());
+        let card = |rate_bytes_per_s| Card { rate_bytes_per_s, burst_ns: spec.nic_burst_ns };
         let routed = bridges[bridges.len() - 1];
         for (name, network) in bridges {
             let hardware = hardware_address(address(*network, cluster, SWITCH));
@@ -177,9 +176,9 @@ impl LabPlan {
         let _ = writeln!(lines, "address add {}/24 brd + dev {}", address(routed.1, cluster, SWITCH), routed.0);
         numbers.iter().for_each(|&number| neighbour(&mut lines, routed.0, address(routed.1, cluster, number)));
         for number in &numbers {
-            shape(&mut lines, &mut shaping, &format!("lan{number}"), Queueing::Single, spec.nic_in_bytes_per_s);
+            shape(&mut lines, &mut shaping, &format!("lan{number}"), Queueing::Single, card(spec.nic_in_bytes_per_s));
             if let Some(WanNic { in_bytes_per_s, .. }) = spec.wan_nic {
-                shape(&mut lines, &mut shaping, &format!("wan{number}"), Queueing::Single, in_bytes_per_s);
+                shape(&mut lines, &mut shaping, &format!("wan{number}"), Queueing::Single, card(in_bytes_per_s));
                 let (to, via) = (address(NETWORK, cluster, *number), address(WAN_NETWORK, cluster, *number));
                 let _ = writeln!(lines, "route add {to}/32 via {via} dev wan");
             }
@@ -193,15 +192,16 @@ impl LabPlan {
     fn write_node(&mut self, topology: &Topology, node: &NodePlan) {
         let spec = &topology.clusters()[node.cluster.as_usize()];
         let (mut lines, mut shaping) = ("link set lo up\nlink set eth0 up\n".to_owned(), String::new());
+        let card = |rate_bytes_per_s| Card { rate_bytes_per_s, burst_ns: spec.nic_burst_ns };
         let number = node.address.octets()[3];
         let _ = writeln!(lines, "address add {}/24 brd + dev eth0", node.address);
         let others = self.nodes.iter().filter(|other| other.cluster == node.cluster && *other != node);
         others.for_each(|other| neighbour(&mut lines, "eth0", other.address));
-        shape(&mut lines, &mut shaping, "eth0", Queueing::Fair, spec.nic_out_bytes_per_s);
+        shape(&mut lines, &mut shaping, "eth0", Queueing::Fair, card(spec.nic_out_bytes_per_s));
         if let Some(WanNic { out_bytes_per_s, .. }) = spec.wan_nic {
             let wan = address(WAN_NETWORK, node.cluster, number);
             let _ = writeln!(lines, "link set eth1 up\naddress add {wan}/24 dev eth1");
-            shape(&mut lines, &mut shaping, "eth1", Queueing::Fair, out_bytes_per_s);
+            shape(&mut lines, &mut shaping, "eth1", Queueing::Fair, card(out_bytes_per_s));
             let via = address(WAN_NETWORK, node.cluster, SWITCH);
             neighbour(&mut lines, "eth1", via);
             let _ = writeln!(lines, "route add default via {via} dev eth1 src {}", node.address);
@@ -241,16 +241,24 @@ enum Queueing {
     Fair,
 }
 
+/// One direction of a network card.
+#[derive(Clone, Copy)]
+struct Card {
+    rate_bytes_per_s: Option<u64>,
+    /// What it sends in this time may leave at once.
+    burst_ns: u64,
+}
+
 /// So many of so many parts of a number, which is at most the largest there is.
 fn part(number: u64, parts: u64, of: u64) -> u64 {
     u64::try_from(u128::from(number) * u128::from(parts) / u128::from(of)).unwrap_or(u64::MAX)
 }
 
 /// Lines that limit what a device sends. Packets that are many are made no longer than what the card sends in a moment.
-fn shape(ip: &mut String, tc: &mut String, device: &str, queueing: Queueing, rate_bytes_per_s: Option<u64>) {
-    let Some(rate) = rate_bytes_per_s else { return };
+fn shape(ip: &mut String, tc: &mut String, device: &str, queueing: Queueing, card: Card) {
+    let Some(rate) = card.rate_bytes_per_s else { return };
     let frames = part(rate, FRAME_BYTES, PACKET_BYTES);
-    let in_a_moment = part(frames, BURST_NS, 1_000_000_000);
+    let in_a_moment = part(frames, card.burst_ns, 1_000_000_000);
     let large = in_a_moment.clamp(*LARGE_PACKET_BYTES.start(), *LARGE_PACKET_BYTES.end());
     let burst = in_a_moment.max(2 * FRAME_BYTES);
     let _ = writeln!(ip, "link set {device} gso_max_size {large}");
@@ -286,6 +294,7 @@ fn shape(ip: &mut String, tc: &mut String, device: &str, queueing: Queueing, rat
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mobcast_topology::network::NIC_BURST_NS;
     use mobcast_topology::{Cluster, WanLink};
 
     fn topology() -> Topology {
@@ -326,10 +335,22 @@ mod tests {
     }
 
     #[test]
+    fn what_a_card_sends_at_once_is_the_topology_s() {
+        let mut topology = topology();
+        topology.cluster_mut(ClusterIndex(0)).expect("it is there").nic_burst_ns = 4 * NIC_BURST_NS;
+        let plan = plan(&topology, "x").unwrap();
+        assert!(lines_of(&plan, "tc", "mobcast-lab-x.A2").contains("burst 100933 cburst 100933"));
+        assert!(lines_of(&plan, "tc", "mobcast-lab-x.switch-A").contains("burst 100933 cburst 100933"));
+        let long = lines_of(&plan, "ip", "mobcast-lab-x.A2");
+        assert!(long.contains("gso_max_size 65536"), "{long}");
+    }
+
+    #[test]
     fn a_card_of_any_rate_has_a_limit() {
         let limit = |rate: u64| {
             let (mut ip, mut tc) = (String::new(), String::new());
-            shape(&mut ip, &mut tc, "eth0", Queueing::Single, Some(rate));
+            let card = Card { rate_bytes_per_s: Some(rate), burst_ns: NIC_BURST_NS };
+            shape(&mut ip, &mut tc, "eth0", Queueing::Single, card);
             tc
         };
         let fast = limit(15_000_000_000_000);

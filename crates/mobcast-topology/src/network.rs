@@ -32,6 +32,9 @@ pub struct Cluster {
     pub nic_out_bytes_per_s: Option<u64>,
     /// What one node's network card receives, in bytes per second.
     pub nic_in_bytes_per_s: Option<u64>,
+    /// What a network card sends in this time, in nanoseconds, may leave it at once. Of emulated cards alone: how often they are looked at
+    /// is what they take of a processor.
+    pub nic_burst_ns: u64,
     /// A second network card in each node that carries what goes to other clusters and comes from them, so that the
     /// first one is left to the cluster's own network; none if one card carries everything.
     pub wan_nic: Option<WanNic>,
@@ -45,6 +48,9 @@ pub struct Cluster {
     pub lan_delay_ns: u64,
 }
 
+/// [`Cluster::nic_burst_ns`] where nothing else is said.
+pub const NIC_BURST_NS: u64 = 2_000_000;
+
 impl Cluster {
     /// A cluster whose nodes nothing limits but the WAN, with a delay of 50 µs between them.
     pub fn new(name: impl Into<String>, nodes: u32) -> Cluster {
@@ -53,6 +59,7 @@ impl Cluster {
             nodes,
             nic_out_bytes_per_s: None,
             nic_in_bytes_per_s: None,
+            nic_burst_ns: NIC_BURST_NS,
             wan_nic: None,
             access_out_bytes_per_s: None,
             access_in_bytes_per_s: None,

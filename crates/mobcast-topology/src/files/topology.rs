@@ -73,6 +73,7 @@ struct RawCluster {
     nic_mb_per_s: Number,
     nic_out_mb_per_s: Number,
     nic_in_mb_per_s: Number,
+    nic_burst_ms: Number,
     wan_nic_mb_per_s: Number,
     wan_nic_out_mb_per_s: Number,
     wan_nic_in_mb_per_s: Number,
@@ -140,6 +141,9 @@ fn cluster(text: &Text, raw: &RawCluster) -> Result<Cluster, FileError> {
     (cluster.access_out_bytes_per_s, cluster.access_in_bytes_per_s) =
         both_ways(text, &raw.access_mb_per_s, &raw.access_out_mb_per_s, &raw.access_in_mb_per_s)?;
     cluster.fabric_bytes_per_s = text.optional_rate(raw.fabric_mb_per_s.as_ref())?;
+    if let Some(burst) = &raw.nic_burst_ms {
+        cluster.nic_burst_ns = text.milliseconds(burst)?;
+    }
     if let Some(delay) = &raw.lan_delay_ms {
         cluster.lan_delay_ns = text.milliseconds(delay)?;
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::network::{Cluster, PayloadFactor, QueueLimit, Topology, WanLink};
+use crate::network::{Cluster, NIC_BURST_NS, PayloadFactor, QueueLimit, Topology, WanLink};
 
 /// The text of a topology file that reads back as this network. Rates below one byte per second cannot be written, and become
 /// one: a link that is cut is there all the same.
@@ -28,6 +28,9 @@ fn write_cluster(text: &mut String, cluster: &Cluster) {
     let wan = cluster.wan_nic;
     write_rate(text, "nic_out_mb_per_s", cluster.nic_out_bytes_per_s);
     write_rate(text, "nic_in_mb_per_s", cluster.nic_in_bytes_per_s);
+    if cluster.nic_burst_ns != NIC_BURST_NS {
+        let _ = writeln!(text, "nic_burst_ms = {:?}", milliseconds(cluster.nic_burst_ns));
+    }
     write_rate(text, "wan_nic_out_mb_per_s", wan.and_then(|nic| nic.out_bytes_per_s));
     write_rate(text, "wan_nic_in_mb_per_s", wan.and_then(|nic| nic.in_bytes_per_s));
     write_rate(text, "access_out_mb_per_s", cluster.access_out_bytes_per_s);
@@ -72,7 +75,7 @@ mod tests {
         (all.payload_factor, all.links_vary) = (PayloadFactor::ETHERNET_TCP, Some(false));
         let a = all.cluster_mut(ClusterIndex(0)).expect("there are four");
         a.nic_out_bytes_per_s = Some(12_345_678);
-        a.access_in_bytes_per_s = Some(1);
+        (a.access_in_bytes_per_s, a.nic_burst_ns) = (Some(1), 20_500_000);
         a.wan_nic = Some(crate::network::WanNic { out_bytes_per_s: Some(1_250_000), in_bytes_per_s: None });
         a.fabric_bytes_per_s = Some(999_999_999_999);
         a.lan_delay_ns = 33_000;
