@@ -290,8 +290,9 @@ fn a_trace_tells_of_windows_and_queues_and_changes_nothing() {
         };
         assert_eq!((arrived, bytes_arrived), (left + dropped + packets, bytes_left + bytes_dropped + bytes), "{line}");
     }
-    let resent = connections.lines().filter(|line| line.contains(" nrexmitpack_ "));
-    assert!(resent.into_iter().all(|line| line.rsplit(' ').next().unwrap().parse::<u64>().is_ok()), "they are counted");
+    let resent: Vec<&str> = connections.lines().filter(|line| line.contains(" nrexmitpack_ ")).collect();
+    let is_counted = |line: &&str| line.rsplit(' ').next().unwrap().parse::<u64>().is_ok();
+    assert!(!resent.is_empty() && resent.iter().all(is_counted), "{resent:?}");
     // What a link had carried at the last look is nearly what the line of results says it carried.
     let wan = &record["wan"][0];
     let (from, to) = (wan["from"].as_str().unwrap(), wan["to"].as_str().unwrap());

@@ -126,7 +126,7 @@ fn check_crate(of: &Crate) -> Vec<Finding> {
             let mend =
                 "the core uses blake3, thiserror and mobcast-topology only: what needs more is the driver's work";
             findings.push(finding("may not use", mend));
-        } else if of.name == CORE && dependency.internal && !dependency.features.is_empty() {
+        } else if of.name == CORE && dependency.internal && !dependency.dev && !dependency.features.is_empty() {
             let mend = "the core needs no files and no solver: leave the features out, and default-features too";
             findings.push(finding(&format!("may not use {} of", dependency.features.join(", ")), mend));
         }

@@ -43,7 +43,7 @@ pub struct WanPackets {
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Bytes of data in them that had come across it before.
+    /// Bytes of data that came out of it and had come out of it before.
     pub repeated_bytes: u64,
     /// Packets that found its queue full.
     pub lost_in_queue: u64,

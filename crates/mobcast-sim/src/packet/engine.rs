@@ -213,6 +213,9 @@ impl Engine {
         }
         state.route = state.route.checked_add(1).expect("a connection is led across other ports at most 255 times");
         state.former.push((state.forward, state.back));
+        if forward.ports[0] != state.forward.ports[0] {
+            state.local = 0;
+        }
         (state.forward, state.back) = (forward, back);
     }
 
@@ -407,6 +410,9 @@ impl Engine {
             return;
         }
         let connection = &mut self.connections[packet.connection as usize];
+        if connection.path(packet).ports[0] != connection.forward.ports[0] {
+            return;
+        }
         connection.local -= 1;
         if connection.local + 1 == connection.local_max && !connection.closed {
             self.advance(packet.connection);

@@ -222,3 +222,17 @@ fn what_was_sent_in_vain_keeps_its_size_on_its_way() {
     let PortCounters { packets, bytes, .. } = engine.counters(far);
     assert_eq!((packets, bytes), (2, 480));
 }
+
+#[test]
+fn what_left_by_another_port_takes_no_place_in_the_card() {
+    let mut engine = Engine::new(TcpSettings::linux(64), SIZES);
+    let [forward, back] = [0; 2].map(|_| engine.add_port(PortSettings::new(None, 1_000 * MS)));
+    let connection = engine.open_watched(&[forward], &[back], None);
+    engine.supply(connection, [1_000; 8]);
+    let card = engine.add_port(PortSettings::new(Some(1_000_000), 0));
+    engine.reroute(connection, &[card, forward], &[back]);
+    engine.set_local(connection, Some(1));
+    engine.supply(connection, [1_000; 2]);
+    run_watched(&mut engine, 500 * MS);
+    assert_eq!(engine.counters(card).packets, 2);
+}

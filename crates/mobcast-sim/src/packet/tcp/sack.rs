@@ -188,8 +188,8 @@ impl SackSender {
 
     fn next_segment(&mut self, now_ns: u64) -> Option<u32> {
         self.paced = false;
-        // Everything may have arrived while the sender's card held the probe back.
-        if std::mem::take(&mut self.probe) && !self.segments.is_empty() {
+        // What it would repeat may have arrived while the sender's card held the probe back.
+        if std::mem::take(&mut self.probe) && self.segments.back().is_some_and(|last| last.state == State::InFlight) {
             let last = self.next() - 1;
             self.transmit(now_ns, last);
             return Some(last);
@@ -308,6 +308,7 @@ impl SackSender {
                 self.timer = Some((now_ns + self.timeout_ns(), Timer::Timeout));
             }
             Timer::Timeout => {
+                self.probe = false;
                 self.counters.timeouts += 1;
                 self.backoff = (self.backoff + 1).min(BACKOFF_MAX);
                 self.lost.clear();
@@ -520,6 +521,17 @@ mod tests {
         sender.handle_ack(at, ack(10, 9));
         assert_eq!(burst(&mut sender, at), []);
         assert!(sender.is_done());
+    }
+
+    #[test]
+    fn a_probe_that_was_held_back_until_its_segment_has_arrived_is_not_sent() {
+        let mut sender = sender(10);
+        burst(&mut sender, 0);
+        sender.handle_ack(50 * MS, ack(1, 0));
+        let at = sender.deadline_ns().expect("a timer");
+        sender.handle_timeout(at);
+        sender.handle_ack(at, ack(1, 9));
+        assert_eq!(burst(&mut sender, at), [1, 2, 3, 4, 5, 6, 7], "those before it are lost, and 7.7 fit");
     }
 
     #[test]
