@@ -1,7 +1,7 @@
 //! Whom a thief has asked for work. It waits for one answer at a time and not for long; yet a late answer counts, because what a
 //! victim has given nobody else will import.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use crate::time::{Duration, Time};
 use crate::units::LinkId;
@@ -11,8 +11,8 @@ use crate::units::LinkId;
 pub(super) struct Theft {
     /// Who is being waited for, and since when.
     asked: Option<(LinkId, Time)>,
-    /// Victims that have not answered in time.
-    late: BTreeSet<LinkId>,
+    /// Victims that have not answered in time, and how many answers each owes.
+    late: BTreeMap<LinkId, u32>,
 }
 
 impl Theft {
@@ -30,14 +30,18 @@ impl Theft {
     pub(super) fn give_up(&mut self, now: Time, patience: Duration) -> Option<LinkId> {
         let (victim, _) = self.asked.filter(|&(_, since)| now.since(since) >= patience)?;
         self.asked = None;
-        self.late.insert(victim);
+        *self.late.entry(victim).or_insert(0) += 1;
         Some(victim)
     }
 
     /// A peer answers: whether it was asked. Answers come in the order of the questions, so that one to an earlier question
     /// leaves a later one open.
     pub(super) fn end(&mut self, victim: LinkId) -> bool {
-        if self.late.remove(&victim) {
+        if let Some(owed) = self.late.get_mut(&victim) {
+            *owed -= 1;
+            if *owed == 0 {
+                self.late.remove(&victim);
+            }
             return true;
         }
         let waited_for = self.asked.is_some_and(|(asked, _)| asked == victim);
@@ -92,5 +96,17 @@ mod tests {
         ask_twice(&mut theft);
         theft.forget(victim);
         assert!(!theft.is_under_way() && !theft.end(victim));
+    }
+
+    /// What it gives late it gives each time, and nobody else imports it.
+    #[test]
+    fn who_was_late_twice_may_answer_twice() {
+        let victim = LinkId(1);
+        let mut theft = Theft::default();
+        for asked_at in [Time::ZERO, Time(2_000_000_000)] {
+            theft.begin(victim, asked_at);
+            assert_eq!(theft.give_up(asked_at + PATIENCE, PATIENCE), Some(victim));
+        }
+        assert!(theft.end(victim) && theft.end(victim) && !theft.end(victim));
     }
 }
