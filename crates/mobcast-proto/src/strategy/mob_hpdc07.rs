@@ -267,6 +267,29 @@ mod tests {
     }
 
     #[test]
+    fn what_a_local_peer_had_is_imported_when_it_is_gone_or_does_not_have_it() {
+        type Loss = fn(&mut Bench<MobHpdc07>);
+        let losses: [Loss; 2] = [
+            |bench| bench.leave(Bench::<MobHpdc07>::LOCAL),
+            |bench| bench.reject(Bench::<MobHpdc07>::LOCAL, 6),
+        ];
+        for loss in losses {
+            let mut bench = bench(3, 9);
+            bench.have(Bench::<MobHpdc07>::LOCAL, run(6, 1));
+            // The share becomes 6..9, of which a local peer has the first one.
+            bench.place(2, 2, 3);
+            bench.pass(Duration::from_millis(100));
+            assert_eq!(bench.last_desire(), [run(7, 2)]);
+            loss(&mut bench);
+            let wanted = StrategyMessage::Interest { slots: SlotSet::none(), pieces: vec![run(6, 1)] };
+            assert!(bench.messages().contains(&(Bench::<MobHpdc07>::GLOBAL, wanted)), "its announcement is asked for");
+            bench.requests();
+            bench.have(Bench::<MobHpdc07>::GLOBAL, run(6, 1));
+            assert_eq!(bench.requests(), [(Bench::<MobHpdc07>::GLOBAL, 6)]);
+        }
+    }
+
+    #[test]
     fn a_link_that_the_plan_does_not_name_carries_nothing() {
         let mut bench = bench(3, 8);
         bench.have(Bench::<MobHpdc07>::TREE, run(0, 8));

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use crate::content::have::{HaveSet, RUNS_PER_FRAME, Run, bits_of};
+use crate::content::have::{HaveSet, RUNS_PER_FRAME, Run, bits_of, runs_of};
 use crate::content::slots::SlotSet;
 use crate::fetch::picker::{known_mask, pick_any};
 use crate::fetch::swarm::Swarm;
@@ -81,6 +81,8 @@ pub(super) struct Exchange {
     work: HaveSet,
     /// Pieces that are its to import, whether it has them or not: its share, with what it took from others and without what it gave away.
     own: HaveSet,
+    /// Pieces that it gave away, and to whom: they are its own again if that peer is gone.
+    given: BTreeMap<PieceIndex, LinkId>,
     place: Option<Place>,
     /// Links to peers that the plan names.
     linked: BTreeSet<LinkId>,
@@ -132,6 +134,8 @@ impl Exchange {
                 self.listeners.remove(&peer);
                 self.mute.remove(&peer);
                 self.patience.remove(&peer);
+                self.take_given_back(peer);
+                self.take_back(swarm);
                 self.fill_all(swarm);
             }
             StrategyEvent::Have { peer, pieces } => {
@@ -142,8 +146,8 @@ impl Exchange {
             }
             StrategyEvent::PiecesKnown(run) => self.pieces_known(swarm, run),
             StrategyEvent::PieceStored(piece) => self.stored(swarm, piece),
-            StrategyEvent::PieceWrong(piece) | StrategyEvent::RequestRejected { piece, .. } => {
-                self.take_back(swarm, piece);
+            StrategyEvent::PieceWrong(_) | StrategyEvent::RequestRejected { .. } => {
+                self.take_back(swarm);
                 self.fill_all(swarm);
             }
             StrategyEvent::PieceWanted { .. } => {}
@@ -173,6 +177,8 @@ impl Exchange {
         self.place = place;
         if moved {
             self.take_share(swarm);
+        } else {
+            self.take_back(swarm);
         }
         for link in fresh {
             self.greet(swarm, link, moved);
@@ -187,7 +193,7 @@ impl Exchange {
         // The group has taken notice of whatever was wrong.
         self.in_need = false;
         self.arrived_at = swarm.now();
-        (self.work, self.own) = Default::default();
+        (self.work, self.own, self.given) = Default::default();
         for piece in self.place.map(|place| place.pieces(swarm)).unwrap_or_default() {
             self.own.insert(piece);
             if !swarm.have().contains(piece) && !self.is_at_hand(swarm, piece) {
@@ -224,7 +230,7 @@ impl Exchange {
                     self.work.insert(piece);
                 }
             }
-            self.tell_added(swarm, pieces);
+            self.tell_added(swarm, &pieces);
         }
         self.fill_all(swarm);
     }
@@ -293,10 +299,11 @@ impl Exchange {
         }
     }
 
-    fn tell_added(&self, swarm: &mut Swarm, pieces: Vec<Run>) {
-        let links = if pieces.is_empty() { Vec::new() } else { self.global_links(swarm) };
-        for link in links {
-            swarm.tell(link, StrategyMessage::Interest { slots: SlotSet::none(), pieces: pieces.clone() });
+    fn tell_added(&self, swarm: &mut Swarm, pieces: &[Run]) {
+        for link in self.global_links(swarm) {
+            for more in pieces.chunks(RUNS_PER_FRAME) {
+                swarm.tell(link, StrategyMessage::Interest { slots: SlotSet::none(), pieces: more.to_vec() });
+            }
         }
     }
 }
@@ -323,14 +330,26 @@ impl Exchange {
         for &piece in &lacking {
             self.own.insert(piece);
             self.work.insert(piece);
+            self.given.remove(&piece);
         }
         !lacking.is_empty()
     }
 
     /// Somebody else imports a piece.
-    pub(super) fn remove_work(&mut self, piece: PieceIndex) {
+    pub(super) fn give_away(&mut self, piece: PieceIndex, to: LinkId) {
         self.own.remove(piece);
         self.work.remove(piece);
+        self.given.insert(piece, to);
+    }
+
+    /// A peer to which pieces were given is gone.
+    fn take_given_back(&mut self, thief: LinkId) {
+        let given = self.given.iter().filter(|(_, to)| **to == thief);
+        let pieces: Vec<PieceIndex> = given.map(|(&piece, _)| piece).collect();
+        for piece in pieces {
+            self.given.remove(&piece);
+            self.own.insert(piece);
+        }
     }
 
     /// Whether the others know by now of the plan that gave this node its share.
@@ -355,11 +374,17 @@ impl Exchange {
         self.linked.iter().any(has)
     }
 
-    /// A piece that was thought to be here or at a local peer is not.
-    fn take_back(&mut self, swarm: &Swarm, piece: PieceIndex) {
-        if self.own.contains(piece) && swarm.is_missing(piece) && !self.is_at_hand(swarm, piece) {
+    /// What was to come from local peers is to be imported after all, if it is this node's and none of them has it any more.
+    fn take_back(&mut self, swarm: &mut Swarm) {
+        let local = self.local_links(swarm);
+        let near: Vec<&HaveSet> = local.iter().filter_map(|&link| Some(&swarm.peer(link)?.have)).collect();
+        let at_hand = |i: usize| near.iter().fold(0, |word, have| word | have.word(i));
+        let lost = |i: usize| self.own.word(i) & swarm.missing_word(i) & !self.work.word(i) & !at_hand(i);
+        let lost: Vec<PieceIndex> = (0..self.own.word_count()).flat_map(|i| bits_of(i, lost(i))).collect();
+        for &piece in &lost {
             self.work.insert(piece);
         }
+        self.tell_added(swarm, &runs_of(lost));
     }
 }
 

@@ -130,7 +130,7 @@ impl RobberTpds11 {
         let count = (gold.len() / 2).min(pieces_max as usize);
         let mut booty = runs_of(gold[..count].iter().copied());
         booty.truncate(RUNS_PER_FRAME);
-        booty.iter().flat_map(|run| run.pieces()).for_each(|piece| self.exchange.remove_work(piece));
+        booty.iter().flat_map(|run| run.pieces()).for_each(|piece| self.exchange.give_away(piece, thief));
         let gave = !booty.is_empty();
         swarm.tell(thief, StrategyMessage::Grant { pieces: booty });
         if gave {

@@ -128,6 +128,19 @@ impl<S: Strategy + Default> Bench<S> {
         self.event(StrategyEvent::Have { peer: LinkId(link), pieces: &news });
     }
 
+    /// A peer is gone.
+    pub(in crate::strategy) fn leave(&mut self, link: u32) {
+        self.swarm.remove_peer(LinkId(link));
+        self.asked.retain(|(asked, _)| *asked != link);
+        self.event(StrategyEvent::PeerDown(LinkId(link)));
+    }
+
+    /// A peer will not serve a request.
+    pub(in crate::strategy) fn reject(&mut self, link: u32, piece: u32) {
+        self.swarm.add_rejected(LinkId(link), PieceIndex(piece));
+        self.event(StrategyEvent::RequestRejected { peer: LinkId(link), piece: PieceIndex(piece) });
+    }
+
     /// A piece arrives from a peer that was asked for it, and is stored.
     pub(in crate::strategy) fn serve(&mut self, link: u32, piece: u32) {
         self.asked.retain(|asked| *asked != (link, piece));

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use super::*;
+use crate::content::slots::SlotSet;
 use crate::strategy::plan::tests::{order, plan as planned};
 use crate::strategy::published::tests::{Bench, run};
 
@@ -178,11 +179,6 @@ fn who_has_no_gold_steals_from_a_local_peer_that_has_found_work() {
     assert_eq!(steals(&mut bench), [0; 0], "nobody is known to have any");
 }
 
-fn rejected(bench: &mut Bench<RobberTpds11>, link: u32, piece: u32) {
-    bench.swarm.add_rejected(LinkId(link), PieceIndex(piece));
-    bench.event(StrategyEvent::RequestRejected { peer: LinkId(link), piece: PieceIndex(piece) });
-}
-
 /// A local peer says that it has a piece, and does not serve it: who is to import it is who has it as its work now.
 #[test]
 fn what_was_stolen_is_the_thief_s_to_import_also_after_a_false_have() {
@@ -191,7 +187,7 @@ fn what_was_stolen_is_the_thief_s_to_import_also_after_a_false_have() {
     thief.say(OTHER_LOCAL, StrategyMessage::Grant { pieces: vec![run(0, 2)] });
     thief.have(LOCAL, run(0, 1));
     assert_eq!(thief.requests(), [(LOCAL, 0)]);
-    rejected(&mut thief, LOCAL, 0);
+    thief.reject(LOCAL, 0);
     thief.have(GLOBAL, run(0, 1));
     assert_eq!(thief.requests(), [(GLOBAL, 0)]);
     // The share is 20..30 of thirty, of which five are given away.
@@ -199,9 +195,23 @@ fn what_was_stolen_is_the_thief_s_to_import_also_after_a_false_have() {
     victim.say(LOCAL, STEAL);
     victim.have(OTHER_LOCAL, run(20, 1));
     assert_eq!(victim.requests(), [(OTHER_LOCAL, 20)]);
-    rejected(&mut victim, OTHER_LOCAL, 20);
+    victim.reject(OTHER_LOCAL, 20);
     victim.have(GLOBAL, run(20, 1));
     assert_eq!(victim.requests(), [], "the thief imports it");
+}
+
+#[test]
+fn what_was_given_to_a_peer_that_is_gone_is_to_be_imported_again() {
+    // The share is 20..30 of thirty.
+    let mut bench = bench(4, 30);
+    bench.say(LOCAL, STEAL);
+    bench.have(GLOBAL, run(20, 5));
+    assert_eq!(bench.requests(), [], "the thief imports it");
+    bench.messages();
+    bench.leave(LOCAL);
+    let wanted = StrategyMessage::Interest { slots: SlotSet::none(), pieces: vec![run(20, 5)] };
+    assert!(bench.messages().contains(&(OTHER_GLOBAL, wanted)));
+    assert_eq!(bench.requests().len(), 5);
 }
 
 /// A global peer had the booty already: it is asked for all of it before anybody is told that there is gold to be stolen.
@@ -271,9 +281,8 @@ fn who_has_no_global_peers_does_not_steal() {
     for (alone, stolen_from) in [(false, vec![LOCAL]), (true, vec![])] {
         let mut bench = without_gold();
         (6..9).for_each(|piece| bench.serve(GLOBAL, piece));
-        for link in [GLOBAL, OTHER_GLOBAL].into_iter().filter(|_| alone).map(LinkId) {
-            bench.swarm.remove_peer(link);
-            bench.event(StrategyEvent::PeerDown(link));
+        for link in [GLOBAL, OTHER_GLOBAL].into_iter().filter(|_| alone) {
+            bench.leave(link);
         }
         bench.say(LOCAL, StrategyMessage::Work { left: 4 });
         assert_eq!(steals(&mut bench), stolen_from, "without global peers: {alone}");
