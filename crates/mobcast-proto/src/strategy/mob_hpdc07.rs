@@ -269,10 +269,8 @@ mod tests {
     #[test]
     fn what_a_local_peer_had_is_imported_when_it_is_gone_or_does_not_have_it() {
         type Loss = fn(&mut Bench<MobHpdc07>);
-        let losses: [Loss; 2] = [
-            |bench| bench.leave(Bench::<MobHpdc07>::LOCAL),
-            |bench| bench.reject(Bench::<MobHpdc07>::LOCAL, 6),
-        ];
+        let losses: [Loss; 2] =
+            [|bench| bench.leave(Bench::<MobHpdc07>::LOCAL), |bench| bench.reject(Bench::<MobHpdc07>::LOCAL, 6)];
         for loss in losses {
             let mut bench = bench(3, 9);
             bench.have(Bench::<MobHpdc07>::LOCAL, run(6, 1));
@@ -431,22 +429,94 @@ mod tests {
     #[test]
     fn help_from_another_cluster_is_five_pieces_divided_among_the_helpers() {
         let mut bench = bench(3, 40);
+        let helpers = [Bench::<MobHpdc07>::GLOBAL, Bench::<MobHpdc07>::OTHER_GLOBAL];
+        let asked = |bench: &Bench<MobHpdc07>| helpers.map(|helper| bench.in_flight(helper).len());
         bench.pass(Duration::from_secs(3));
-        bench.requests();
-        for helper in [Bench::<MobHpdc07>::GLOBAL, Bench::<MobHpdc07>::OTHER_GLOBAL] {
-            bench.have(helper, run(0, 40));
+        bench.have(helpers[0], run(0, 40));
+        assert_eq!(asked(&bench), [5, 0], "who has nothing does not help");
+        bench.have(helpers[1], run(0, 40));
+        for divided in [[4, 1], [3, 2]] {
+            let first = bench.in_flight(helpers[0])[0];
+            bench.serve(helpers[0], first);
+            assert_eq!(asked(&bench), divided, "one came, another one is asked for");
         }
-        let asked =
-            |bench: &Bench<MobHpdc07>, helper: u32| bench.asked.iter().filter(|(link, _)| *link == helper).count();
-        let of_both = |bench: &Bench<MobHpdc07>| {
-            [Bench::<MobHpdc07>::GLOBAL, Bench::<MobHpdc07>::OTHER_GLOBAL].map(|helper| asked(bench, helper))
+    }
+
+    /// The link between two clusters was cut for three seconds.
+    #[test]
+    fn who_is_served_by_its_peers_again_keeps_to_its_share_again() {
+        // The share is 100..200 of 300.
+        let mut bench = bench(3, 300);
+        let globals = [Bench::<MobHpdc07>::GLOBAL, Bench::<MobHpdc07>::OTHER_GLOBAL];
+        bench.pass(Duration::from_secs(3));
+        assert_eq!(bench.help_asked().len(), Bench::<MobHpdc07>::LINKS.len());
+        bench.have(globals[0], run(0, 300));
+        bench.pass_served(globals[0], Duration::from_secs(1));
+        assert!(bench.in_flight(globals[0]).iter().any(|piece| !(100..200).contains(piece)), "help goes on");
+        bench.pass_served(globals[0], Duration::from_secs(2));
+        bench.have(globals[1], run(0, 300));
+        for global in globals {
+            let asked = bench.in_flight(global);
+            assert!(asked.len() == 5 && asked.iter().all(|piece| (100..200).contains(piece)), "{asked:?}");
+        }
+    }
+
+    /// One of two global peers sends nothing of what it was asked for.
+    #[test]
+    fn help_goes_on_while_a_peer_of_the_plan_is_silent() {
+        let mut bench = bench(3, 300);
+        bench.have(Bench::<MobHpdc07>::OTHER_GLOBAL, run(0, 300));
+        bench.pass(Duration::from_secs(3));
+        bench.have(Bench::<MobHpdc07>::GLOBAL, run(0, 300));
+        bench.pass_served(Bench::<MobHpdc07>::GLOBAL, Duration::from_secs(5));
+        let asked = bench.in_flight(Bench::<MobHpdc07>::GLOBAL);
+        assert!(asked.iter().any(|piece| !(100..200).contains(piece)), "{asked:?}");
+    }
+
+    /// The member that was to import it may be dead: that is noticed when its links are.
+    #[test]
+    fn who_has_its_share_and_is_in_need_fetches_that_of_others_while_the_plan_stays() {
+        // The share is 30..60 of 90.
+        let mut bench = bench(3, 90);
+        bench.have(Bench::<MobHpdc07>::GLOBAL, run(0, 90));
+        bench.pass_served(Bench::<MobHpdc07>::GLOBAL, Duration::from_secs(6));
+        assert_eq!(bench.in_flight(Bench::<MobHpdc07>::GLOBAL), [0; 0], "all of it is there");
+        bench.pass(Duration::from_secs(3));
+        bench.pass_served(Bench::<MobHpdc07>::GLOBAL, Duration::from_secs(5));
+        assert_eq!(bench.in_flight(Bench::<MobHpdc07>::GLOBAL).len(), 5);
+    }
+
+    #[test]
+    fn help_ends_when_the_plan_changes() {
+        type Change = fn(&mut Bench<MobHpdc07>);
+        let without_a_global_peer: Change = |bench| {
+            bench.swarm.standing.plan.as_mut().expect("it has a place").peers.pop();
+            bench.event(StrategyEvent::AssignmentChanged);
         };
-        bench.requests();
-        assert_eq!(of_both(&bench), [3, 2]);
-        let first = bench.asked.iter().find(|(link, _)| *link == Bench::<MobHpdc07>::GLOBAL).expect("asked").1;
-        bench.serve(Bench::<MobHpdc07>::GLOBAL, first);
-        bench.requests();
-        assert_eq!(of_both(&bench).iter().sum::<usize>(), 5, "one came, another one is asked for");
+        let changes: [Change; 2] = [|bench| bench.place(2, 0, 3), without_a_global_peer];
+        for (change, share) in changes.into_iter().zip([0..100, 100..200]) {
+            let mut bench = bench(3, 300);
+            bench.pass(Duration::from_secs(3));
+            bench.have(Bench::<MobHpdc07>::GLOBAL, run(0, 300));
+            change(&mut bench);
+            bench.pass(Duration::from_millis(200));
+            let asked = bench.in_flight(Bench::<MobHpdc07>::GLOBAL);
+            assert!(asked.len() == 5 && asked.iter().all(|piece| share.contains(piece)), "{asked:?}");
+        }
+    }
+
+    #[test]
+    fn what_somebody_else_imports_from_here_on_is_taken_back_unless_it_has_begun_to_come() {
+        // The share was 3..6 of nine, and becomes 6..9.
+        let mut bench = bench(3, 9);
+        let global = Bench::<MobHpdc07>::GLOBAL;
+        bench.have(global, run(0, 9));
+        assert_eq!(bench.in_flight(global), [3, 4, 5]);
+        bench.swarm.add_payload(LinkId(global), PieceIndex(4), ByteRange { start: 0, end: 1 });
+        bench.place(2, 2, 3);
+        assert_eq!(bench.cancelled(), [(global, 3), (global, 5)]);
+        bench.pass(Duration::from_millis(100));
+        assert_eq!(bench.in_flight(global), [4, 6, 7, 8]);
     }
 
     /// It has two seconds the first time, and four the second time, ten seconds after the first ones were over.

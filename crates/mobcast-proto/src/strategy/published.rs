@@ -23,6 +23,8 @@ use crate::strategy::message::StrategyMessage;
 use crate::time::{Duration, Time};
 use crate::units::{LinkId, PieceIndex};
 
+use need::Served;
+
 pub(super) mod links;
 mod need;
 
@@ -97,6 +99,7 @@ pub(super) struct Exchange {
     settled_by: Time,
     /// Whether it has asked for help: then it fetches what is missing from anybody.
     in_need: bool,
+    served: Served,
     /// Peers that were asked and were silent, and until when they are not asked again, unless they send something.
     mute: BTreeMap<LinkId, Time>,
     /// How long a peer that was silent before may be silent the next time.
@@ -179,6 +182,10 @@ impl Exchange {
             self.take_share(swarm);
         } else {
             self.take_back(swarm);
+            let far = |link: &LinkId| swarm.peer(*link).is_some_and(|peer| !peer.local);
+            if self.in_need && before.symmetric_difference(&self.linked).any(far) {
+                self.leave_help(swarm);
+            }
         }
         for link in fresh {
             self.greet(swarm, link, moved);
@@ -190,9 +197,6 @@ impl Exchange {
         self.moved_at = swarm.standing.placed_at.min(swarm.now());
         self.settled_at = (self.moved_at + SETTLED_AFTER).min(self.settled_by);
         swarm.wake_at(self.settled_at.max(swarm.now()));
-        // The group has taken notice of whatever was wrong.
-        self.in_need = false;
-        self.arrived_at = swarm.now();
         (self.work, self.own, self.given) = Default::default();
         for piece in self.place.map(|place| place.pieces(swarm)).unwrap_or_default() {
             self.own.insert(piece);
@@ -200,11 +204,7 @@ impl Exchange {
                 self.work.insert(piece);
             }
         }
-        // What has been asked of other clusters belongs to somebody else.
-        let foreign = swarm.open().filter(|(piece, open)| open.is_empty() && !self.work.contains(*piece));
-        let parts = foreign.flat_map(|(piece, open)| open.parts.iter().map(move |part| (part.peer, piece)));
-        let asked: Vec<_> = parts.filter(|(link, _)| swarm.peer(*link).is_some_and(|peer| !peer.local)).collect();
-        asked.into_iter().for_each(|(link, piece)| swarm.cancel(link, piece));
+        self.leave_help(swarm);
         self.tell_desires(swarm);
     }
 

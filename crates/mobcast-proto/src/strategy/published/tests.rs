@@ -2,6 +2,7 @@
 //! links lead to two local and two global peers and to one that the plan does not name.
 
 use super::*;
+use crate::fetch::open::OpenPiece;
 use crate::group::place::PlanPlace;
 use crate::io::Output;
 use crate::strategy::Strategy;
@@ -204,6 +205,30 @@ impl<S: Strategy + Default> Bench<S> {
         });
         self.asked.extend(&asked);
         asked
+    }
+
+    /// Requests taken back since the last look: link and piece.
+    pub(in crate::strategy) fn cancelled(&mut self) -> Vec<(u32, u32)> {
+        self.sent(|link, frame| match frame {
+            Frame::Cancel { piece, .. } => Some((link.0, piece.0)),
+            _ => None,
+        })
+    }
+
+    /// Lets time pass in which a peer sends a piece that it was asked for each fifth of a second.
+    pub(in crate::strategy) fn pass_served(&mut self, link: u32, time: Duration) {
+        let end = self.swarm.now() + time;
+        while self.swarm.now() < end {
+            self.pass(Duration::from_millis(200));
+            let next = *self.in_flight(link).first().expect("it was asked for something");
+            self.serve(link, next);
+        }
+    }
+
+    /// Pieces that were asked of a peer and have not come.
+    pub(in crate::strategy) fn in_flight(&self, link: u32) -> Vec<u32> {
+        let asked_of = |open: &OpenPiece| open.parts.iter().any(|part| part.peer == LinkId(link));
+        self.swarm.open().filter(|(_, open)| asked_of(open)).map(|(piece, _)| piece.0).collect()
     }
 
     /// Pieces announced since the last look: link and piece.
