@@ -160,7 +160,7 @@ fn a_seed_is_the_same_run_in_every_build() {
         stripes Ns2Reno: 73b1795ef4afd55b
         stripes Cubic: 16f027a5016d4efb
         stripes Bbr: 2e811072cc4a6c1f
-        faults 7: b6d8575923d87fa3
+        faults 7: 86d855aa6a5ecac3
     "#]]
     .assert_eq(&hashes);
 }

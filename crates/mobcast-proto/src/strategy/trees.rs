@@ -69,6 +69,8 @@ pub struct Trees {
     troubled_since: Option<Time>,
     /// When it was last so.
     troubled_at: Time,
+    /// Bytes received at the last look, and when that changed.
+    arrived: (u64, Time),
     next_tick: Time,
 }
 
@@ -76,6 +78,7 @@ impl Strategy for Trees {
     fn handle(&mut self, event: StrategyEvent<'_>, swarm: &mut Swarm) {
         match event {
             StrategyEvent::Started => {
+                self.arrived.1 = swarm.now();
                 self.take_place(swarm);
                 swarm.wake_at(swarm.now() + TICK);
             }
@@ -354,6 +357,10 @@ impl Trees {
         let now = swarm.now();
         self.mute.retain(|&link, (since, sent)| now.since(*since) < MUTE_FOR && *sent == sent_by(swarm, link));
         self.silence.look(swarm);
+        let arrived = swarm.traffic().in_lan + swarm.traffic().in_wan;
+        if self.arrived.0 != arrived {
+            self.arrived = (arrived, now);
+        }
         if !self.is_troubled(swarm) {
             self.troubled_since = None;
             self.leave_help_if_served(swarm);
@@ -370,7 +377,8 @@ impl Trees {
         }
     }
 
-    /// Whether a parent from which something is missing is gone, or was asked and sends nothing.
+    /// Whether a parent from which something is missing is gone, or was asked and sends nothing; without parents, whether nobody has sent
+    /// anything for a while.
     fn is_troubled(&self, swarm: &Swarm) -> bool {
         if swarm.have().count() == swarm.known() {
             return false;
@@ -378,7 +386,8 @@ impl Trees {
         let Some(plan) = plan_of(swarm) else {
             let sends =
                 |peer: &SwarmPeer| peer.window.outstanding() > 0 && peer.window.stalled_for(swarm.now()) < HELP_AFTER;
-            return !swarm.peers().any(|(_, peer)| sends(peer));
+            let lately = swarm.now().since(self.arrived.1) < HELP_AFTER;
+            return !lately && !swarm.peers().any(|(_, peer)| sends(peer));
         };
         let (links, lottery) = (links_by_node(swarm), plan.lottery(swarm));
         let silent = |link: &LinkId| self.is_silent(swarm, *link);

@@ -377,6 +377,26 @@ fn a_broadcast_of_another_root_goes_through_the_trees_whichever_way_leads_away_f
     }
 }
 
+/// Its neighbours have announced nothing, so that it has asked for nothing: a first piece may be long on its way down a chain.
+#[test]
+fn in_a_broadcast_of_another_root_who_has_had_nothing_for_two_seconds_asks_all() {
+    let mut plan = place(Split::RoundRobin, &[(1, 1, Some(1))]);
+    plan.root = NodeId(7);
+    let (mut swarm, mut trees) = swarm(Some(plan), 2);
+    let asked_a_stranger = |swarm: &mut Swarm| asked_what_they_have(swarm).contains(&2);
+    for arrives in [true, false] {
+        pass_time(&mut swarm, &mut trees, Duration::from_millis(1_750));
+        assert!(!asked_a_stranger(&mut swarm));
+        if arrives {
+            swarm.add_payload(LinkId(1), PieceIndex(0), ByteRange::whole(PIECE));
+            swarm.add_stored(PieceIndex(0));
+            trees.handle(StrategyEvent::PieceStored(PieceIndex(0)), &mut swarm);
+        }
+    }
+    pass_time(&mut swarm, &mut trees, HELP_AFTER);
+    assert!(asked_a_stranger(&mut swarm));
+}
+
 #[test]
 fn who_was_asked_in_vain_is_not_asked_again_soon() {
     let (mut swarm, mut trees) = swarm(Some(place(Split::RoundRobin, &[(1, 1, Some(1))])), 1);
