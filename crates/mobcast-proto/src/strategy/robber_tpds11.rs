@@ -189,19 +189,23 @@ fn drawn<'a>(input: &PlanInput<'a>, seed: u64) -> Links<'a> {
         for position in own.clone() {
             let local = links.drawn(position, own.clone());
             join_until(&mut links, position, local, LOCAL_PEERS_MIN, true);
-            let global = links.drawn(position, one_of_each(&links, position, &own).into_iter());
-            join_until(&mut links, position, global, GLOBAL_PEERS_MIN, false);
+            let global = one_of_each(&links, position, &own);
+            join_until(&mut links, position, global.into_iter(), GLOBAL_PEERS_MIN, false);
         }
     }
     links
 }
 
-/// A node's candidates in the other clusters: in each a random one of those with proportional ranks.
+/// A node's candidates in the other clusters, in an order by chance: in each a random one of those with proportional ranks. That is the
+/// least of several numbers: ordered by it, the largest clusters would come first.
 fn one_of_each(links: &Links<'_>, position: usize, own: &Range<usize>) -> Vec<usize> {
     let ranges = links.ranges();
     let others = ranges.iter().filter(|range| *range != own && !range.is_empty());
     let in_range = others.map(|other| proportional_ranks(position - own.start, own.len(), other));
-    in_range.filter_map(|range| range.min_by_key(|&to| links.chance(position, to))).collect()
+    let drawn = in_range.filter_map(|range| range.min_by_key(|&to| links.chance(position, to)));
+    let mut candidates: Vec<usize> = drawn.collect();
+    candidates.sort_by_key(|&to| mix2(links.chance(position, to), 1));
+    candidates
 }
 
 fn join_until(

@@ -63,6 +63,20 @@ fn any_of_the_proportional_ranks_is_a_candidate() {
     assert!(times.iter().all(|times| (25..80).contains(times)), "{times:?} where 50 each are expected");
 }
 
+/// Of ten other clusters, five of one node and five of 32.
+#[test]
+fn global_peers_are_as_likely_in_small_clusters_as_in_large_ones() {
+    let order = order(&[1, 1, 1, 1, 1, 1, 32, 32, 32, 32, 32]);
+    let mut times = [0; 10];
+    for seed in 0..400 {
+        let links = Links::new(&PlanInput { order: &order, network: None, seed }, seed);
+        for to in one_of_each(&links, 0, &(0..1)).into_iter().take(GLOBAL_PEERS_MIN) {
+            times[if to < 6 { to - 1 } else { 5 + (to - 6) / 32 }] += 1;
+        }
+    }
+    assert!(times.iter().all(|times| (160..240).contains(times)), "{times:?} where 200 each are expected");
+}
+
 #[test]
 fn who_has_five_global_peers_takes_no_more() {
     let plan = planned(plan, &[1; 30]);
