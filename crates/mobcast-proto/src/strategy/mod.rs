@@ -249,4 +249,39 @@ mod tests {
         }
         assert_eq!(of("mob"), None);
     }
+
+    /// In clusters of two, four and three.
+    #[test]
+    fn a_name_makes_the_trees_of_its_algorithm() {
+        let plan = |name: &str| plan::tests::plan(find(name).and_then(|kind| kind.planner).expect(name), &[2, 4, 3]);
+        let parents = |first: [usize; 8]| std::iter::once(None).chain(first.map(Some)).collect::<Vec<_>>();
+        let trees = [
+            ("flat", parents([0, 0, 0, 0, 0, 0, 0, 0])),
+            ("chain", parents([0, 1, 2, 3, 4, 5, 6, 7])),
+            ("binomial", parents([0, 0, 2, 0, 4, 4, 6, 0])),
+            ("magpie", parents([0, 0, 2, 2, 4, 0, 6, 6])),
+        ];
+        for (name, parents) in trees {
+            let planned = plan(name).trees;
+            assert_eq!((planned.len(), &planned[0].parents), (1, &parents), "{name}");
+        }
+        let several = |name: &str| (plan(name).trees.len(), plan(name).split);
+        assert_eq!(several("scatter-allgather"), (9, plan::Split::Parts));
+        assert_eq!(several("two-trees"), (2, plan::Split::RoundRobin));
+        let is_tree = |kind: &&StrategyKind| kind.is_tree();
+        assert_eq!(STRATEGIES.iter().filter(is_tree).count(), 9);
+    }
+
+    /// Thirty clusters of one: MOB's nodes choose five each, Robber's take as many as are lacking to five.
+    #[test]
+    fn a_name_makes_the_links_and_the_nodes_of_its_algorithm() {
+        let swarm = Swarm::new(crate::units::BroadcastId::default(), 32 << 10, 0, Some(1 << 20), 1);
+        for (name, links, has_gold) in [("mob-hpdc07", 120..150, false), ("robber-tpds11", 75..100, true)] {
+            let kind = find(name).expect(name);
+            let planned = plan::tests::plan(kind.planner.expect(name), &[1; 30]);
+            let ends: usize = planned.peers.iter().map(Vec::len).sum();
+            assert!(links.contains(&(ends / 2)), "{name}: {ends} ends of links");
+            assert_eq!((kind.make)().explain(&swarm, PieceIndex(0)).contains("gold"), has_gold, "{name}");
+        }
+    }
 }

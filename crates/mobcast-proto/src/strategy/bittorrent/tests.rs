@@ -1,6 +1,7 @@
 //! What BitTorrent does at a node, rule by rule.
 
 use super::*;
+use crate::content::manifest::End;
 use crate::group::place::PlanPlace;
 use crate::io::Output;
 use crate::strategy::find;
@@ -49,16 +50,29 @@ impl Bench {
         bench
     }
 
-    /// A node that has everything.
+    /// The root, which has everything.
     fn seed(pieces: u32) -> Bench {
         let mut bench = Bench::new(KIND.name, pieces);
         bench.swarm.standing.node = bench.swarm.id.root;
+        bench.with_all(pieces)
+    }
+
+    /// A receiver that has got everything.
+    fn complete(pieces: u32) -> Bench {
+        let mut bench = Bench::new(KIND.name, pieces);
+        let end = End { length: u64::from(pieces) * u64::from(PIECE), object_hash: Default::default() };
+        let run = bench.swarm.add_known(0, 2, Some(end));
+        bench.handle(StrategyEvent::PiecesKnown(run));
+        bench.with_all(pieces)
+    }
+
+    fn with_all(mut self, pieces: u32) -> Bench {
         for piece in (0..pieces).map(PieceIndex) {
-            bench.swarm.add_own(piece);
-            bench.handle(StrategyEvent::PieceStored(piece));
+            self.swarm.add_own(piece);
+            self.handle(StrategyEvent::PieceStored(piece));
         }
-        bench.sent();
-        bench
+        self.sent();
+        self
     }
 
     fn handle(&mut self, event: StrategyEvent<'_>) {
@@ -290,6 +304,8 @@ fn first_pieces(name: &str, pieces: u32, common: [(u32, u32); 2], seeds: u64) ->
         bench.swarm.random = crate::random::Random::new(seed);
         bench.has(1, 0, pieces);
         (2..).zip(common).for_each(|(link, (first, count))| bench.has(link, first, count));
+        // Who is no neighbour does not count.
+        bench.has(STRANGER.0, 30, 3);
         bench.says(1, StrategyMessage::Unchoke);
         bench.requests()[0].1
     };
@@ -378,18 +394,19 @@ fn those_who_send_most_are_served() {
 
 #[test]
 fn who_has_everything_serves_those_to_whom_it_sends_most() {
-    let mut bench = Bench::seed(40);
-    (5..8).for_each(|link| bench.join(link));
-    (1..8).for_each(|link| bench.says(link, StrategyMessage::Interested));
-    let first = bench.unchoked(&[]);
-    for link in 4..8 {
-        bench.swarm.count_sent(LinkId(link), link * 1_000);
-        bench.handle(StrategyEvent::PieceWanted { peer: LinkId(link), piece: PieceIndex(0) });
+    for mut bench in [Bench::seed(4), Bench::complete(4)] {
+        (5..8).for_each(|link| bench.join(link));
+        (1..8).for_each(|link| bench.says(link, StrategyMessage::Interested));
+        let first = bench.unchoked(&[]);
+        for link in 4..8 {
+            bench.swarm.count_sent(LinkId(link), link * 1_000);
+            bench.handle(StrategyEvent::PieceWanted { peer: LinkId(link), piece: PieceIndex(0) });
+        }
+        bench.pass(10);
+        let served = bench.unchoked(&first);
+        assert_eq!(served.len(), 5);
+        assert!([4, 5, 6, 7].iter().all(|link| served.contains(link)), "{served:?}");
     }
-    bench.pass(10);
-    let served = bench.unchoked(&first);
-    assert_eq!(served.len(), 5);
-    assert!([4, 5, 6, 7].iter().all(|link| served.contains(link)), "{served:?}");
 }
 
 /// Peers 4 to 7 were sent most, long ago.

@@ -253,6 +253,28 @@ fn who_has_gold_does_not_steal_and_nobody_is_robbed_of_what_is_not_there() {
     assert_eq!(grants(&mut bench), [Vec::<Run>::new()]);
 }
 
+/// There is nothing left to be asked for.
+#[test]
+fn who_has_asked_for_all_that_it_lacks_does_not_steal() {
+    let mut bench = bench(4, 6);
+    bench.have(LOCAL, run(0, 4));
+    bench.have(GLOBAL, run(0, 6));
+    assert_eq!(bench.requests().len(), 6);
+    bench.say(OTHER_LOCAL, StrategyMessage::Work { left: 40 });
+    assert_eq!(steals(&mut bench), [0; 0]);
+}
+
+#[test]
+fn local_peers_are_told_of_work_that_was_stolen() {
+    let mut bench = without_gold();
+    bench.say(LOCAL, StrategyMessage::Work { left: 12 });
+    bench.say(LOCAL, StrategyMessage::Grant { pieces: vec![run(0, 6)] });
+    let told = bench.messages();
+    for local in [LOCAL, OTHER_LOCAL] {
+        assert!(told.contains(&(local, StrategyMessage::Work { left: 6 })), "{told:?}");
+    }
+}
+
 #[test]
 fn nobody_is_robbed_while_others_may_not_know_of_the_same_plan() {
     let mut bench = bench(4, 30);
