@@ -60,6 +60,22 @@ fn clusters_of_different_sizes_complete() {
     }
 }
 
+/// A node has 40 links to peers: twenty of sixty have none to the root, and no share.
+#[test]
+fn one_node_gives_a_cluster_of_sixty_everything_once_and_without_a_pause() {
+    let mut topology = preset::full_mesh(2, &Cluster::new("", 60), 4_000_000, 10_000_000);
+    topology.cluster_mut(ClusterIndex(0)).expect("there are two").nodes = 1;
+    for strategy in PUBLISHED {
+        let outcome = experiment(strategy, topology.clone(), 8 * MB, 1).run();
+        all_complete(strategy, &outcome);
+        let end = outcome.last_complete().expect("all are complete").as_secs_f64();
+        println!("{strategy}: {end:.2} s, {:.4?}", outcome.wan_copies);
+        assert!(ONCE.contains(&outcome.wan_copies[1]), "{strategy}: {:?}", outcome.wan_copies);
+        // At 4 MB/s it takes two seconds, and nobody asks for help before two more.
+        assert!(end < 4.0, "{strategy}: {end:.2} s");
+    }
+}
+
 #[test]
 fn two_clusters_of_three_swap_what_crosses_their_border_once() {
     let topology = preset::full_mesh(2, &Cluster::new("", 3), 4_000_000, 10_000_000);

@@ -38,9 +38,9 @@ pub struct PlanPlace {
     pub position: u32,
     /// Nodes in the plan.
     pub nodes: u32,
-    /// The first position of this node's cluster: a node's rank in its cluster counts from here, without gaps.
+    /// The position from which this node's rank counts: the first of its cluster, and as many further on as do not import before it.
     pub cluster_first: u32,
-    /// Nodes of this node's cluster in the plan.
+    /// Nodes of this node's cluster in the plan among which it is to import; none if it is not.
     pub cluster_size: u32,
     /// Which piece goes down which tree.
     pub split: Split,
@@ -51,7 +51,7 @@ pub struct PlanPlace {
 }
 
 impl PlanPlace {
-    /// The node's rank in its cluster, from zero on.
+    /// The node's rank among those of its cluster that import, from zero on.
     pub fn rank(&self) -> u32 {
         self.position.saturating_sub(self.cluster_first)
     }

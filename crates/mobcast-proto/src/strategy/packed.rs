@@ -51,7 +51,7 @@ pub(super) fn plan(input: &PlanInput<'_>, strategy: &'static str, pack: Packing,
         let limit = part.payload_factor.of(rate).max(1);
         PlanTree { weight: rate.max(1), rate_bytes_per_s: how.shaped.then_some(limit), parents }
     };
-    Ok(Plan { trees: trees.into_iter().map(tree).collect(), split: how.split, peers: Vec::new() })
+    Ok(Plan { trees: trees.into_iter().map(tree).collect(), split: how.split, ..Plan::default() })
 }
 
 /// A tree of nodes: its rate, and each position's parent.

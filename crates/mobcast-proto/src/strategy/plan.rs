@@ -146,6 +146,8 @@ pub struct Plan {
     /// For each position, others that it makes a link to besides its parents; empty if there are none at all. Where two name
     /// each other, both are told, and the later one makes the link.
     pub peers: Vec<Vec<usize>>,
+    /// For each position, whether it has a share of what its cluster imports; empty if all have.
+    pub importers: Vec<bool>,
 }
 
 impl Plan {
@@ -157,22 +159,21 @@ impl Plan {
     /// What each position is told of it. `is_dialable` says which nodes others can connect to; who cannot be is the one that
     /// connects.
     pub fn places(&self, strategy: &str, order: &Order, is_dialable: impl Fn(NodeId) -> bool) -> Vec<Placed> {
-        let empty = |position: usize, cluster: &Range<usize>| PlanPlace {
+        let empty = |position: usize, (cluster_first, cluster_size): (usize, usize)| PlanPlace {
             strategy: strategy.to_owned(),
             root: order.node(0),
             position: position as u32,
             nodes: order.len() as u32,
-            cluster_first: cluster.start as u32,
-            cluster_size: cluster.len() as u32,
+            cluster_first: cluster_first as u32,
+            cluster_size: cluster_size as u32,
             split: self.split,
             trees: Vec::with_capacity(self.trees.len()),
             peers: Vec::new(),
         };
         let ranges = order.ranges();
-        let positions = ranges.iter().flat_map(|range| range.clone().map(move |position| (position, range)));
-        let mut placed: Vec<Placed> = positions
-            .map(|(position, range)| Placed { place: empty(position, range), dials: BTreeSet::new() })
-            .collect();
+        let positions = ranges.iter().flat_map(|range| range.clone().zip(self.ranks(range)));
+        let mut placed: Vec<Placed> =
+            positions.map(|(position, rank)| Placed { place: empty(position, rank), dials: BTreeSet::new() }).collect();
         let dial = |placed: &mut Vec<Placed>, from: usize, to: usize| {
             let (from, to) = if is_dialable(order.node(to)) { (from, to) } else { (to, from) };
             placed[from].dials.insert(order.node(to));
@@ -209,6 +210,19 @@ impl Plan {
         let trees = placed.iter_mut().flat_map(|placed| &mut placed.place.trees);
         trees.for_each(|tree| tree.children.shrink_to_fit());
         placed
+    }
+
+    /// Of each position of a cluster, from where its rank counts, and how many there are.
+    fn ranks(&self, cluster: &Range<usize>) -> Vec<(usize, usize)> {
+        let imports = |position: usize| self.importers.get(position).is_none_or(|imports| *imports);
+        let size = cluster.clone().filter(|&position| imports(position)).count();
+        let mut rank = 0;
+        let of = |position: usize| {
+            let first = position - rank;
+            rank += usize::from(imports(position));
+            (first, if imports(position) { size } else { 0 })
+        };
+        cluster.clone().map(of).collect()
     }
 }
 
@@ -296,6 +310,7 @@ pub(crate) mod tests {
             ],
             split: Split::Weighted,
             peers: vec![vec![], vec![3], vec![], vec![0, 1]],
+            importers: vec![true, true, false, true],
         };
         // Nobody can connect to node 2.
         let placed = plan.places("example", &order, |node| node != NodeId(2));
@@ -308,8 +323,8 @@ pub(crate) mod tests {
         assert_eq!(placed[3].place.peers, [NodeId(0), NodeId(1)]);
         assert_eq!(placed[1].place.peers, [NodeId(3)], "both are told, and node 3 makes the link");
         let cluster = |position: usize| (placed[position].place.cluster_first, placed[position].place.cluster_size);
-        assert_eq!([0, 1, 2, 3].map(cluster), [(0, 2), (0, 2), (2, 2), (2, 2)]);
-        assert_eq!([0, 1, 2, 3].map(|position| placed[position].place.rank()), [0, 1, 0, 1]);
+        assert_eq!([0, 1, 2, 3].map(cluster), [(0, 2), (0, 2), (2, 0), (3, 1)], "node 2 does not import");
+        assert_eq!([0, 1, 3].map(|position| placed[position].place.rank()), [0, 1, 0]);
         let dials = |position: usize| placed[position].dials.iter().map(|node| node.0).collect::<Vec<_>>();
         assert_eq!([0, 1, 2, 3].map(dials), [vec![1], vec![0], vec![0, 1, 3], vec![0, 1]]);
     }

@@ -43,14 +43,15 @@ const SETTLED_BY: Duration = Duration::from_secs(2);
 struct Place {
     rank: u32,
     size: u32,
-    /// Nobody imports what the root of the own cluster has.
+    /// Nobody imports what the root of the own cluster has, nor who has no link by which its share could come.
     imports: bool,
 }
 
 impl Place {
     fn of(swarm: &Swarm) -> Option<Place> {
         let plan = swarm.standing.plan.as_ref()?;
-        Some(Place { rank: plan.rank(), size: plan.cluster_size.max(1), imports: !swarm.in_root_cluster() })
+        let imports = plan.cluster_size > 0 && !swarm.in_root_cluster();
+        Some(Place { rank: plan.rank(), size: plan.cluster_size.max(1), imports })
     }
 
     /// Its share of an object of so many pieces: from floor(r P / s) up to floor((r + 1) P / s).

@@ -228,7 +228,7 @@ fn linked(trees: &[(u64, usize)]) -> (Order, Topology, Plan) {
         PlanTree { weight, rate_bytes_per_s: None, parents: (0..12).map(parent).collect() }
     };
     let split = crate::strategy::plan::Split::Weighted;
-    (order(&[4; 3]), network, Plan { trees: trees.iter().map(tree).collect(), split, peers: Vec::new() })
+    (order(&[4; 3]), network, Plan { trees: trees.iter().map(tree).collect(), split, ..Plan::default() })
 }
 
 #[test]

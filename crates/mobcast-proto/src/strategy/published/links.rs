@@ -15,13 +15,15 @@ pub(in crate::strategy) struct Links<'a> {
     seed: u64,
     ranges: Vec<Range<usize>>,
     peers: Vec<BTreeSet<usize>>,
+    /// Whether somebody could not accept a link to another cluster.
+    is_short: bool,
 }
 
 impl<'a> Links<'a> {
     /// None yet.
     pub(in crate::strategy) fn new(input: &PlanInput<'a>, seed: u64) -> Links<'a> {
         let peers = vec![BTreeSet::new(); input.order.len()];
-        Links { order: input.order, seed, ranges: input.order.ranges(), peers }
+        Links { order: input.order, seed, ranges: input.order.ranges(), peers, is_short: false }
     }
 
     /// The positions of each cluster.
@@ -52,6 +54,8 @@ impl<'a> Links<'a> {
         if can {
             self.peers[from].insert(to);
             self.peers[to].insert(from);
+        } else {
+            self.is_short |= !self.ranges.iter().any(|range| range.contains(&from) && range.contains(&to));
         }
         can
     }
@@ -92,15 +96,42 @@ impl<'a> Links<'a> {
 
     /// The plan, in which both ends of a link name each other.
     pub(in crate::strategy) fn into_plan(self) -> Plan {
+        let importers = if self.is_short { self.importers() } else { Vec::new() };
         let peers = self.peers.into_iter().map(|peers| peers.into_iter().collect()).collect();
-        Plan { peers, ..Plan::default() }
+        Plan { peers, importers, ..Plan::default() }
+    }
+
+    /// Who can import, where links are short: else some shares would be those of nodes without a link, or of two that wait for each other.
+    /// Clusters follow the root's one after another, each time that of which the largest part has links to those before, and in it these
+    /// nodes have a share. Whoever is in a cluster without such links has one as well: somebody has to.
+    fn importers(&self) -> Vec<bool> {
+        let mut importers = vec![true; self.order.len()];
+        let mut linked = vec![false; self.order.len()];
+        let mut left: BTreeSet<usize> = (1..self.ranges.len()).collect();
+        let mut next = 0;
+        loop {
+            let cluster = self.ranges[next].clone();
+            cluster.flat_map(|position| &self.peers[position]).for_each(|&to| linked[to] = true);
+            let part = |range: &Range<usize>| {
+                let count = range.clone().filter(|&position| linked[position]).count();
+                1_000 * count / range.len().max(1)
+            };
+            let most = left.iter().map(|&cluster| (part(&self.ranges[cluster]), Reverse(cluster))).max();
+            let Some((1.., Reverse(cluster))) = most else { return importers };
+            left.remove(&cluster);
+            self.ranges[cluster].clone().for_each(|position| importers[position] = linked[position]);
+            next = cluster;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::strategy::plan::tests::order;
+    use crate::group::place::PlanPlace;
+    use crate::strategy::find;
+    use crate::strategy::plan::tests::{self, order};
+    use crate::strategy::published::Place;
 
     #[test]
     fn nobody_is_given_more_links_than_it_can_hold() {
@@ -109,6 +140,49 @@ mod tests {
         let mut links = Links::new(&input, 1);
         (1..101).for_each(|position| links.join_some(position, 0..1, 1));
         assert_eq!(links.degree(0, false), 40, "of 64, 16 are for the control tree and eight for newcomers");
+    }
+
+    /// Where one node meets sixty, twenty have no link to it; where it meets twice as many, twenty of each have links to each other alone. All
+    /// pieces of a hundred have a way into every cluster, from the one that is to import it to one whose cluster has it.
+    #[test]
+    fn every_share_can_be_had_also_where_a_small_cluster_meets_large_ones() {
+        for (name, sizes) in ["mob-hpdc07", "robber-tpds11"].into_iter().flat_map(|name| {
+            let sizes = [&[1, 60][..], &[1, 60, 60], &[2, 90, 3, 90, 40], &[1, 30, 30, 30, 30, 30, 30, 30]];
+            sizes.map(|sizes| (name, sizes))
+        }) {
+            let order = order(sizes);
+            let plan = tests::plan(find(name).and_then(|kind| kind.planner).expect(name), sizes);
+            let places: Vec<PlanPlace> =
+                plan.places(name, &order, |_| true).into_iter().map(|placed| placed.place).collect();
+            let ranges = order.ranges();
+            let cluster_of = |position: usize| ranges.iter().position(|range| range.contains(&position)).expect("all");
+            for piece in 0..100 {
+                let imports = |position: &usize| {
+                    let place = &places[*position];
+                    place.cluster_size > 0 && shares(place, 100).contains(&piece)
+                };
+                let owners: Vec<usize> = ranges.iter().filter_map(|range| range.clone().find(imports)).collect();
+                assert_eq!(owners.len(), sizes.len(), "{name} {sizes:?}: somebody is to import piece {piece}");
+                let mut has = BTreeSet::from([0]);
+                for _ in sizes {
+                    let reached = |owner: &&usize| plan.peers[**owner].iter().any(|&to| has.contains(&cluster_of(to)));
+                    let fresh: Vec<usize> = owners.iter().filter(reached).map(|&owner| cluster_of(owner)).collect();
+                    has.extend(fresh);
+                }
+                assert_eq!(has.len(), sizes.len(), "{name} {sizes:?}: piece {piece} reaches {has:?}");
+            }
+        }
+    }
+
+    fn shares(place: &PlanPlace, pieces: u32) -> Range<u32> {
+        Place { rank: place.rank(), size: place.cluster_size, imports: true }.share(pieces)
+    }
+
+    #[test]
+    fn where_all_links_were_accepted_everybody_imports() {
+        for sizes in [&[4, 4, 4, 4][..], &[1, 7, 2, 12], &[1, 40]] {
+            assert!(tests::plan(find("mob-hpdc07").and_then(|kind| kind.planner).unwrap(), sizes).importers.is_empty());
+        }
     }
 
     #[test]
