@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use mobcast_proto::content::announcement::WHOLE_BYTES_MAX;
 use mobcast_proto::content::object::{Descriptor, FileMeta, ObjectKind};
-use mobcast_proto::content::piece_size::{PieceSizeInput, strategy_piece_size};
+use mobcast_proto::content::piece_size::PieceSizeInput;
 use mobcast_proto::group::gauge::Measurement;
-use mobcast_proto::strategy::Registry;
 use mobcast_proto::strategy::choice::{AUTO, Choice, Costs, Extent, candidates};
 use mobcast_proto::strategy::overlay::Overlays;
+use mobcast_proto::strategy::{Registry, piece_size_of};
 use mobcast_proto::{BroadcastId, Duration, PieceIndex, Time};
 use mobcast_topology::{ClusterIndex, Scenario};
 
@@ -185,7 +185,7 @@ impl Experiment {
         let length = Some(self.object_bytes);
         let kind = ObjectKind::Synthetic { seed: 0 };
         let receivers = Some((self.scenario.topology.nodes() - 1) as u32);
-        let own = self.registry.find(strategy).and_then(|kind| kind.piece_size);
+        let own = self.registry.find(strategy);
         let input = PieceSizeInput { kind, length, receivers, link_rate_bytes_per_s: None };
         Descriptor {
             kind,
@@ -193,7 +193,7 @@ impl Experiment {
             meta: FileMeta::default(),
             length,
             index_length: 0,
-            piece_size: self.piece_size.or(chosen_size).unwrap_or_else(|| strategy_piece_size(own, input)),
+            piece_size: self.piece_size.or(chosen_size).unwrap_or_else(|| piece_size_of(own, input)),
             strategy: strategy.to_owned(),
         }
     }

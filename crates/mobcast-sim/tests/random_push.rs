@@ -19,6 +19,7 @@ pub const KIND: StrategyKind = StrategyKind {
     planner: None,
     needs_network: false,
     piece_size: None,
+    in_parts: false,
 };
 
 /// Each peer is sent a piece so often…

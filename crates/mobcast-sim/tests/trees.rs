@@ -43,6 +43,22 @@ fn everybody_gets_everything_and_each_cluster_once() {
     }
 }
 
+/// In pieces of 128 KiB eight of 64 parts would hold anything, and each of these eight go over 63 hops.
+#[test]
+fn a_part_for_each_node_is_ahead_of_a_chain_also_where_parts_are_small() {
+    let seconds = |strategy: &str| {
+        let mut topology = Topology::new();
+        topology.add_cluster(Cluster::new("one", 64).with_nic(125_000_000)).expect("it is the first");
+        let mut experiment = experiment(strategy, topology, MB);
+        experiment.gather = true;
+        let outcome = experiment.run();
+        all_complete(strategy, &outcome);
+        outcome.last_complete().expect("all are complete").as_secs_f64()
+    };
+    let (scattered, chain) = (seconds("scatter-allgather"), seconds("chain"));
+    assert!(scattered < chain / 2.0, "{scattered:.3} s, down a chain {chain:.3} s");
+}
+
 #[test]
 fn the_manifest_comes_down_one_of_several_trees() {
     let pieces = 4_000;

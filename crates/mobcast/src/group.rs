@@ -9,12 +9,12 @@ use mobcast_proto::NodeId;
 use mobcast_proto::content::Descriptor;
 use mobcast_proto::content::announcement::WHOLE_BYTES_MAX;
 use mobcast_proto::content::object::ObjectKind;
-use mobcast_proto::content::piece_size::{PieceSizeInput, strategy_piece_size};
+use mobcast_proto::content::piece_size::PieceSizeInput;
 use mobcast_proto::group::ticket::Ticket;
 use mobcast_proto::limits::{PIECE_SIZE_MAX, PIECE_SIZE_MIN, PIECES_MAX};
-use mobcast_proto::strategy::Registry;
 use mobcast_proto::strategy::choice::{AUTO, Extent, Unknown, candidates, choose};
 use mobcast_proto::strategy::overlay::Overlays;
+use mobcast_proto::strategy::{Registry, StrategyKind, piece_size_of};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::timeout;
@@ -318,7 +318,7 @@ fn open(source: Source, spool_dir: &std::path::Path) -> Result<ObjectSource, Err
 /// Chooses the piece size, and reads the whole object, if it is small. Blocks.
 fn prepare(source: ObjectSource, options: &BroadcastOptions, receivers: Option<u32>) -> Result<Prepared, Error> {
     let description = source.description().clone();
-    let own = Registry::default().named(&options.strategy)?.piece_size;
+    let own = Registry::default().named(&options.strategy)?;
     let piece_size = piece_size(options.piece_size, own, description.kind, description.length, receivers)?;
     let small = description.length.filter(|&length| length <= WHOLE_BYTES_MAX && length <= u64::from(piece_size));
     let whole = small.map(|length| -> Result<Vec<u8>, StoreError> {
@@ -332,10 +332,10 @@ fn prepare(source: ObjectSource, options: &BroadcastOptions, receivers: Option<u
     Ok(Prepared { source: Arc::new(source), descriptor, whole })
 }
 
-/// The piece size that was `asked` for; or `own`, the strategy's, unless that were too many pieces; or one chosen automatically.
+/// The piece size that was `asked` for; or that of its `own` strategy.
 fn piece_size(
     asked: Option<u32>,
-    own: Option<u32>,
+    own: &StrategyKind,
     kind: ObjectKind,
     length: Option<u64>,
     receivers: Option<u32>,
@@ -343,7 +343,7 @@ fn piece_size(
     let Some(size) = asked else {
         let small = length.is_some_and(|length| length <= WHOLE_BYTES_MAX);
         let input = PieceSizeInput { kind, length, receivers, link_rate_bytes_per_s: None };
-        return Ok(if small { WHOLE_PIECE_SIZE } else { strategy_piece_size(own, input) });
+        return Ok(if small { WHOLE_PIECE_SIZE } else { piece_size_of(Some(own), input) });
     };
     let refuse = |reason: String| Err(Error::PieceSize { size: size.into(), reason });
     if !size.is_power_of_two() || !(PIECE_SIZE_MIN..=PIECE_SIZE_MAX).contains(&size) {

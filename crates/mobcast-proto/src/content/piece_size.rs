@@ -46,6 +46,12 @@ pub fn strategy_piece_size(own: Option<u32>, input: PieceSizeInput) -> u32 {
     own.filter(fits).unwrap_or_else(|| automatic_piece_size(input))
 }
 
+/// What a strategy sends at a time that cuts an object into one part for each node: no more than a part, so that there is something in each.
+pub fn piece_size_of_parts(own: u32, parts: u64, length: u64) -> u32 {
+    let part = power_of_two_below(length / parts.max(1)).max(u64::from(PIECE_SIZE_MIN));
+    own.min(u32::try_from(part).unwrap_or(own))
+}
+
 /// The piece size for an object: a power of two. One piece should not take a link more than about a second.
 pub fn automatic_piece_size(input: PieceSizeInput) -> u32 {
     let Some(length) = input.length else {

@@ -15,6 +15,7 @@ pub const KIND: StrategyKind = StrategyKind {
     planner: Some(plan),
     needs_network: true,
     piece_size: Some(SEGMENT_BYTES),
+    in_parts: false,
 };
 
 fn plan(input: &PlanInput<'_>) -> Result<Plan, PlanError> {

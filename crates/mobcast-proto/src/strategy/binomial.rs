@@ -12,6 +12,7 @@ pub const KIND: StrategyKind = StrategyKind {
     planner: Some(plan),
     needs_network: false,
     piece_size: Some(SEGMENT_BYTES),
+    in_parts: false,
 };
 
 /// The parent of a rank in the binomial tree whose root is rank 0: the rank without its lowest bit, as in MPICH.

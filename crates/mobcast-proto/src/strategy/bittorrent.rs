@@ -48,6 +48,7 @@ pub const KIND: StrategyKind = StrategyKind {
     planner: Some(neighbours::random),
     needs_network: false,
     piece_size: Some(PIECE_BYTES),
+    in_parts: false,
 };
 
 /// The same with another order of pieces (Cohen 2003).

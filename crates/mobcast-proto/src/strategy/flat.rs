@@ -17,6 +17,7 @@ pub const KIND: StrategyKind = StrategyKind {
     planner: Some(plan),
     needs_network: false,
     piece_size: Some(SEGMENT_BYTES),
+    in_parts: false,
 };
 
 /// The parent of a position in the flattest tree that links allow, where every node has so many children by other rules already. Each

@@ -53,6 +53,7 @@ pub const KIND: StrategyKind = StrategyKind {
     planner: None,
     needs_network: false,
     piece_size: None,
+    in_parts: false,
 };
 
 /// A newcomer to a cluster waits this long for its peers to say what of its share they are importing already.

@@ -20,6 +20,7 @@ pub const KIND: StrategyKind = StrategyKind {
     planner: Some(plan),
     needs_network: false,
     piece_size: Some(PIECE_BYTES),
+    in_parts: false,
 };
 
 /// Local peers to which a node connects.

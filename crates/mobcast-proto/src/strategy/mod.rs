@@ -26,7 +26,9 @@ pub mod trees;
 mod two_trees;
 
 use crate::content::have::Run;
+use crate::content::piece_size::{PieceSizeInput, piece_size_of_parts, strategy_piece_size};
 use crate::fetch::swarm::Swarm;
+use crate::limits::TREES_MAX;
 use crate::units::{ClusterId, LinkId, PieceIndex};
 use message::StrategyMessage;
 use overlay::OverlayError;
@@ -158,6 +160,8 @@ pub struct StrategyKind {
     pub needs_network: bool,
     /// Bytes of a piece, unless told otherwise; chosen automatically if none.
     pub piece_size: Option<u32>,
+    /// Whether each node of its plan has a part of the object of its own ([`plan::Split::Parts`]): then a piece is no larger than a part.
+    pub in_parts: bool,
 }
 
 impl StrategyKind {
@@ -165,6 +169,17 @@ impl StrategyKind {
     pub fn is_tree(&self) -> bool {
         std::ptr::fn_addr_eq(self.make, trees::make as fn() -> Box<dyn Strategy>)
     }
+}
+
+/// The piece size of an object that goes by a strategy: its own, unless that were too many pieces, or one chosen automatically.
+pub fn piece_size_of(kind: Option<&StrategyKind>, object: PieceSizeInput) -> u32 {
+    let own = kind.and_then(|kind| {
+        let nodes = object.receivers.filter(|_| kind.in_parts).map(|receivers| u64::from(receivers) + 1);
+        let parts = nodes.map(|nodes| nodes.min(TREES_MAX as u64)).zip(object.length);
+        let own = kind.piece_size?;
+        Some(parts.map_or(own, |(parts, length)| piece_size_of_parts(own, parts, length)))
+    });
+    strategy_piece_size(own, object)
 }
 
 /// All strategies; the first is the default.
@@ -248,6 +263,24 @@ mod tests {
             assert_eq!(of(name), Some(262_144), "{name}");
         }
         assert_eq!(of("mob"), None);
+    }
+
+    #[test]
+    fn a_piece_is_no_larger_than_a_node_s_part() {
+        let of = |name: &str, length: u64, receivers: Option<u32>| {
+            let kind = crate::content::object::ObjectKind::File;
+            let object = PieceSizeInput { kind, length: Some(length), receivers, link_rate_bytes_per_s: None };
+            piece_size_of(find(name), object)
+        };
+        for (nodes, length) in [(64, 1_048_576_u64), (64, 5_000_000), (2, 100_000), (500, 256 << 14), (256, 99_000_000)]
+        {
+            let pieces = length.div_ceil(u64::from(of("scatter-allgather", length, Some(nodes - 1))));
+            assert!(pieces >= u64::from(nodes.min(256)), "{pieces} pieces of {length} bytes for {nodes} nodes");
+        }
+        assert_eq!(of("scatter-allgather", 1_000_000, Some(63)), 16_384, "less there is not");
+        assert_eq!(of("scatter-allgather", 10_000_000, Some(63)), 131_072, "and more it does not send at a time");
+        assert_eq!(of("scatter-allgather", 1_000_000, None), 131_072, "nobody knows how many will come");
+        assert_eq!(of("chain", 1_000_000, Some(63)), 131_072);
     }
 
     /// In clusters of two, four and three.

@@ -28,6 +28,7 @@ pub const KIND: StrategyKind = StrategyKind {
     planner: Some(plan),
     needs_network: false,
     piece_size: Some(PIECE_BYTES),
+    in_parts: false,
 };
 
 /// Local peers that a node has at least, where there are so many.

@@ -14,6 +14,7 @@ pub const KIND: StrategyKind = StrategyKind {
     planner: Some(plan),
     needs_network: false,
     piece_size: Some(SEGMENT_BYTES),
+    in_parts: true,
 };
 
 /// One part of the object for each node, as long as a plan may have so many trees; beyond, one part is for several nodes.

@@ -2,7 +2,7 @@
 //! pieces, within a third of each: an operator learns that a run cannot fit, not how many bytes it takes.
 
 use mobcast_proto::content::object::ObjectKind;
-use mobcast_proto::content::piece_size::{PieceSizeInput, strategy_piece_size};
+use mobcast_proto::content::piece_size::PieceSizeInput;
 use mobcast_proto::limits::{GLOBAL_PEERS_MAX, LINKS_MAX, LOCAL_PEERS_MAX};
 use mobcast_proto::strategy;
 use mobcast_topology::Topology;
@@ -27,8 +27,8 @@ pub fn needed_bytes(planned: &Planned, model: Model) -> u64 {
     let receivers = u32::try_from(topology.nodes().saturating_sub(1)).ok();
     let (kind, length) = (ObjectKind::Synthetic { seed: 0 }, Some(planned.case.object_bytes));
     let input = PieceSizeInput { kind, length, receivers, link_rate_bytes_per_s: None };
-    let own = strategy::find(&planned.case.strategy).and_then(|kind| kind.piece_size);
-    let piece_size = planned.piece_size.unwrap_or_else(|| strategy_piece_size(own, input));
+    let own = strategy::find(&planned.case.strategy);
+    let piece_size = planned.piece_size.unwrap_or_else(|| strategy::piece_size_of(own, input));
     let pieces = planned.case.object_bytes.div_ceil(u64::from(piece_size.max(1)));
     let per_link = match model {
         Model::Fluid => LINK_BYTES,

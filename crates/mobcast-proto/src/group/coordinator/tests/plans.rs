@@ -103,7 +103,8 @@ fn many_clusters_are_packed_for_when_nobody_has_come_for_a_while() {
     };
     let make = crate::strategy::find("chain").expect("it is a strategy").make;
     let (name, summary) = ("packed-chain", "a chain that is said to need a network");
-    let kind = StrategyKind { name, summary, make, planner: Some(planner), needs_network: true, piece_size: None };
+    let planner = Some(planner);
+    let kind = StrategyKind { name, summary, make, planner, needs_network: true, piece_size: None, in_parts: false };
     let network = Some(std::sync::Arc::new(mobcast_topology::Topology::new()));
     let registry = Registry(Vec::leak(vec![kind]));
     let mut group = Group::found_for(Overlays::within(registry, &["packed-chain"], network).unwrap());
