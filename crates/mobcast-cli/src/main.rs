@@ -101,10 +101,21 @@ fn workers() -> usize {
     told.unwrap_or_else(cores).clamp(1, WORKERS_MAX)
 }
 
-/// Logs go to standard error, as MOBCAST_LOG says; without it, nothing is logged. Colours are for terminals.
+/// Logs go to standard error, as MOBCAST_LOG says; without it, nothing is logged. Colours are for terminals. Where they cannot
+/// be written, they are lost, and everything else goes on.
 fn start_logs() {
     let Ok(directives) = std::env::var("MOBCAST_LOG") else { return };
-    let filter = EnvFilter::builder().parse_lossy(directives);
+    let filter = match EnvFilter::builder().parse(&directives) {
+        Ok(filter) => filter,
+        Err(error) => {
+            output::tell(&format!(
+                "warning: nothing is logged, as MOBCAST_LOG={directives} is not understood: {error}\n"
+            ));
+            return;
+        }
+    };
     let is_coloured = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(is_coloured).init();
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(is_coloured);
+    // It would print that it cannot print, which panics.
+    logs.log_internal_errors(false).init();
 }

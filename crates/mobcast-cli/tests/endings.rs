@@ -254,3 +254,28 @@ fn a_reader_that_goes_away_ends_the_receiver() {
     assert_eq!(ended.stdout, data(10));
     assert!(ended.complaint().contains("closed by its reader"), "{}", ended.stderr);
 }
+
+/// A full disk behind standard error, or a terminal that is gone.
+#[test]
+fn logs_that_cannot_be_written_end_nothing() {
+    let experiment = Experiment::new();
+    let source = experiment.file("source", 1_000_000);
+    let (ticket, copy) = (experiment.ticket(), experiment.path("copy"));
+    let unheard = |name: &str, words: &str| {
+        let command = format!("exec {} {words} 2> /dev/full", env!("CARGO_BIN_EXE_mobcast"));
+        let mut shell = std::process::Command::new("sh");
+        Process::start(name, shell.args(["-c", &command]).env("MOBCAST_LOG", "debug"))
+    };
+    let words = format!("--listen 127.0.0.1:0 --receivers 1 --ticket-file {} {}", &ticket[1..], source.display());
+    let send = unheard("send", &format!("send {words}"));
+    let receiver = unheard("a", &format!("recv {ticket} {}", copy.display()));
+    receiver.succeeds();
+    send.succeeds();
+    assert_eq!(fs::read(copy).expect("there"), data(1_000_000));
+}
+
+#[test]
+fn wishes_for_logs_that_are_not_understood_are_said_to_be() {
+    let ended = Process::start("mobcast", mobcast().arg("version").env("MOBCAST_LOG", "mobcast=loud")).succeeds();
+    assert!(ended.stderr.contains("warning: nothing is logged, as MOBCAST_LOG=mobcast=loud"), "{}", ended.stderr);
+}
