@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use channel_support::{Group, channel, client, handshake, now, server, tcp_pair};
 use mobcast_net::channel::{HANDSHAKE_TIME, HandshakeError, Incoming, accept, connect, connect_with_greeting};
-use mobcast_net::tls::{Authority, Expected, Identity, JoinSecret, NodeKey, PeerIdentity, Role, ServerIdentity};
+use mobcast_net::driver::DialError;
+use mobcast_net::tls::{
+    Authority, Expected, Identity, JoinSecret, Membership, NodeKey, PeerIdentity, Role, ServerIdentity,
+};
 use mobcast_proto::{GroupId, NodeId};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -134,6 +137,22 @@ async fn an_expired_certificate_is_refused_on_both_sides() {
     assert!(matches!(accepted, Err(HandshakeError::PeerExpired)), "{accepted:?}");
 }
 
+/// A machine whose clock is behind by more than certificates allow for; its clock may be set right while it tries again.
+#[tokio::test]
+async fn a_certificate_that_is_not_valid_yet_is_told_apart_from_a_foreign_one() {
+    let group = Group::new(1);
+    let (key, later) = (Arc::new(NodeKey::random().unwrap()), now() + 7200);
+    let certificate = group.authority.issue(NodeId(2), key.public(), Role::Member, later, later + 60).unwrap();
+    let (id, authority) = (group.ticket.group, group.ticket.authority);
+    let early = Membership::new(id, authority, key, certificate, later).unwrap();
+    let (dialled, accepted) = handshake(&client(&group.member(1)), NODE_2, &server(&early)).await;
+    let source = dialled.unwrap_err();
+    assert!(matches!(source, HandshakeError::PeerNotValidYet), "{source:?}");
+    assert!(accepted.is_err());
+    let address = group.ticket.addresses[0];
+    assert!(!DialError::Handshake { address, source }.is_refusal());
+}
+
 #[tokio::test]
 async fn a_greeting_travels_with_the_handshake() {
     let group = Group::new(1);
@@ -208,9 +227,9 @@ async fn a_certificate_for_another_key_makes_no_membership() {
     let (own, other) = (Arc::new(NodeKey::random().unwrap()), NodeKey::random().unwrap());
     let certificate = group.authority.issue(NodeId(1), other.public(), Role::Member, now(), now() + 60).unwrap();
     let (id, authority) = (group.ticket.group, group.ticket.authority);
-    assert!(mobcast_net::tls::Membership::new(id, authority, Arc::clone(&own), certificate, now()).is_err());
+    assert!(Membership::new(id, authority, Arc::clone(&own), certificate, now()).is_err());
     let certificate = group.authority.issue(NodeId(1), own.public(), Role::Member, now(), now() + 60).unwrap();
-    assert!(mobcast_net::tls::Membership::new(GroupId([9; 16]), authority, own, certificate, now()).is_err());
+    assert!(Membership::new(GroupId([9; 16]), authority, own, certificate, now()).is_err());
 }
 
 #[tokio::test]

@@ -41,6 +41,11 @@ pub enum HandshakeError {
     /// The peer's certificate has expired.
     #[error("the peer's certificate has expired: check the clocks of both machines")]
     PeerExpired,
+    /// The peer's certificate begins later than our clock says it is.
+    #[error(
+        "the peer's certificate is not valid yet: this machine's clock is behind, or the peer's is ahead; set it right"
+    )]
+    PeerNotValidYet,
     /// The peer is of our group, and is not the node we wanted.
     #[error("the peer is not {0}: its address may have passed to another node")]
     OtherNode(Expected),
@@ -105,6 +110,7 @@ impl HandshakeError {
                 HandshakeError::OtherNode(expected)
             }
             (rustls::Error::InvalidCertificate(CertificateError::Expired), _) => HandshakeError::PeerExpired,
+            (rustls::Error::InvalidCertificate(CertificateError::NotValidYet), _) => HandshakeError::PeerNotValidYet,
             (rustls::Error::InvalidCertificate(error), _) => HandshakeError::Untrusted(error),
             (error, _) => HandshakeError::Tls(error),
         }

@@ -120,7 +120,9 @@ impl DialError {
                 | HandshakeError::PeerExpired
                 | HandshakeError::OtherNode(_)
                 | HandshakeError::OtherVersion { .. } => true,
-                HandshakeError::Timeout
+                // A clock that is set right while it waits.
+                HandshakeError::PeerNotValidYet
+                | HandshakeError::Timeout
                 | HandshakeError::NotMobcast
                 | HandshakeError::Closed
                 | HandshakeError::NoCertificate
