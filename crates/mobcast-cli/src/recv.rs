@@ -48,7 +48,7 @@ pub struct RecvArgs {
     #[arg(long, env = "MOBCAST_VERIFY_ONLY", hide_env_values = true, value_parser = BoolishValueParser::new())]
     verify_only: bool,
 
-    /// Keep set-uid, set-gid and sticky bits, and, when run as root, the numeric owners
+    /// Keep set-uid, set-gid and sticky bits of a directory's entries, and, when run as root, the numeric owners
     #[arg(long, env = "MOBCAST_PRESERVE", hide_env_values = true, value_parser = BoolishValueParser::new())]
     preserve: bool,
 

@@ -176,17 +176,18 @@ fn hostile_names_do_not_leave_the_directory() {
     sink.finish(1).expect("finish");
 }
 
+/// A single file comes without its owner: another one's set-uid program is not to become the receiver's.
 #[test]
-fn set_uid_is_dropped_unless_preserved() {
+fn set_uid_of_a_single_file_is_dropped() {
     let dir = tempdir();
     let from = dir.path().join("from");
     drop(file_of(&from, 10));
     fs::set_permissions(&from, fs::Permissions::from_mode(0o6755)).expect("chmod");
     let source = ObjectSource::open(&from).expect("open");
-    for (preserve, mode) in [(false, 0o755), (true, 0o6755)] {
+    for preserve in [false, true] {
         let to = dir.path().join(format!("to-{preserve}"));
         copy(&source, to_path(&to), &options(false, preserve)).expect("copies");
-        assert_eq!(fs::metadata(&to).expect("stat").mode() & 0o7777, mode);
+        assert_eq!(fs::metadata(&to).expect("stat").mode() & 0o7777, 0o755);
     }
 }
 

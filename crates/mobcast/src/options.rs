@@ -111,7 +111,7 @@ impl Default for BroadcastOptions {
 pub struct SinkOptions {
     /// Replace existing files, and merge into an existing directory.
     pub force: bool,
-    /// Keep set-uid, set-gid and sticky bits, and, when run as root, the numeric owners within a directory.
+    /// Keep set-uid, set-gid and sticky bits within a directory, and, when run as root, the numeric owners.
     pub preserve: bool,
 }
 

@@ -12,7 +12,7 @@ use rustix::fs::{self, AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::target::Place;
-use super::{Finished, Sink, SinkOptions};
+use super::{Finished, Sink};
 use crate::store::StoreError;
 use crate::store::beneath::{check_space, for_each_nonzero, modified, partial_name, permissions};
 use crate::store::source::device_size;
@@ -37,7 +37,6 @@ struct Partial {
     name: Vec<u8>,
     /// Permissions and times to restore, if the source was a file.
     meta: Option<FileMeta>,
-    preserve: bool,
     phase: Mutex<Phase>,
 }
 
@@ -50,7 +49,7 @@ enum Phase {
 
 impl FileSink {
     /// Makes the partial file beside `place` and reserves its space.
-    pub(super) fn create(place: Place, descriptor: &Descriptor, options: &SinkOptions) -> Result<FileSink, StoreError> {
+    pub(super) fn create(place: Place, descriptor: &Descriptor) -> Result<FileSink, StoreError> {
         let path = place.path.clone();
         let sparse = descriptor.meta.sparse;
         let length = descriptor.length.unwrap_or(0);
@@ -62,7 +61,7 @@ impl FileSink {
             .into();
         let meta = (descriptor.kind == ObjectKind::File).then_some(descriptor.meta);
         let phase = Mutex::new(Phase::Partial);
-        let partial = Some(Partial { place, name, meta, preserve: options.preserve, phase });
+        let partial = Some(Partial { place, name, meta, phase });
         let sink = FileSink { in_memory: is_in_memory(&file), file, path, partial, sparse };
         // From here on, an error must not leave the partial file.
         sink.reserve(length).inspect_err(|_| sink.abandon())?;
@@ -111,7 +110,8 @@ impl FileSink {
         match partial.meta {
             None => fs::fchmod(&self.file, default_mode()).map_err(cannot),
             Some(meta) => {
-                fs::fchmod(&self.file, permissions(meta.mode, partial.preserve)).map_err(cannot)?;
+                // It comes without its owner, and another one's set-uid program is not to become this user's.
+                fs::fchmod(&self.file, permissions(meta.mode, false)).map_err(cannot)?;
                 fs::futimens(&self.file, &modified(meta.modified_s, meta.modified_ns)).map_err(cannot)
             }
         }

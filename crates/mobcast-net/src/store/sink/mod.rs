@@ -69,7 +69,7 @@ pub enum SinkTarget {
 pub struct SinkOptions {
     /// Replace existing files, and merge into an existing directory.
     pub force: bool,
-    /// Keep set-uid, set-gid and sticky bits, and, when run as root, the numeric owners within a directory.
+    /// Keep set-uid, set-gid and sticky bits within a directory, and, when run as root, the numeric owners.
     pub preserve: bool,
     /// Directory for unnamed temporary files.
     pub spool_dir: PathBuf,
@@ -263,7 +263,7 @@ impl std::fmt::Debug for ObjectSink {
 /// A sink for anything but a directory at a path.
 fn open_path(path: Option<&Path>, descriptor: &Descriptor, options: &SinkOptions) -> Result<Box<dyn Sink>, StoreError> {
     match Destination::of_file(path, &descriptor.name, options.force)? {
-        Destination::Place(place) => Ok(Box::new(FileSink::create(place, descriptor, options)?)),
+        Destination::Place(place) => Ok(Box::new(FileSink::create(place, descriptor)?)),
         Destination::Device(path) => Ok(Box::new(FileSink::device(path, descriptor)?)),
         Destination::Pipe(path) => {
             let pipe = std::fs::OpenOptions::new()
