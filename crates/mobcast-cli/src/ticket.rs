@@ -1,13 +1,13 @@
 //! The ticket's way from `send` to `recv`: through a file, standard input, the environment or the command line.
 //!
-//! Promises: a ticket file appears complete or not at all, and only its owner may read it. A ticket is a secret, so no
-//! message quotes one.
+//! Promises: a ticket file appears complete or not at all, and only its owner may read it; a link, named pipe or device
+//! in its place stays what it is. A ticket is a secret, so no message quotes one.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead, ErrorKind, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use mobcast::Ticket;
 use tokio::time::{timeout, timeout_at};
 
 use crate::failure::{Failure, Outcome, Status};
+use crate::output;
 
 /// How often a ticket file is looked for.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -231,24 +232,53 @@ fn ticket_in(path: &Path) -> Option<Ticket> {
 pub fn remove_stale(path: &Path) {
     if ticket_in(path).is_some() {
         // If it cannot be removed, it cannot be replaced either, which is reported then.
-        let _ = fs::remove_file(path);
+        let _ = if path.is_symlink() { write_through(path, "") } else { fs::remove_file(path) };
     }
 }
 
-/// Writes a ticket file: under a temporary name with mode 0600, then renamed.
+/// Writes a ticket file. What is no file of its own is written to; a named pipe when somebody reads it.
 pub fn write_file(path: &Path, ticket: &Ticket) -> Outcome {
     let Some(name) = path.file_name() else {
         return Err(Failure::new(Status::Usage, format_args!("--ticket-file {} is not a file name", path.display())));
     };
+    let text = format!("{ticket}\n");
+    let cannot = |path: &Path, error| {
+        Failure::new(Status::LocalIo, format_args!("cannot write the ticket to {}: {error}", path.display()))
+    };
+    if fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo()) {
+        let pipe = path.to_owned();
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = write_through(&pipe, &text) {
+                output::tell(&format!("warning: {}\n", cannot(&pipe, error)));
+            }
+        });
+        return Ok(());
+    }
+    let written = match fs::symlink_metadata(path) {
+        Ok(there) if !there.is_file() => write_through(path, &text),
+        _ => write_renamed(path, name, &text),
+    };
+    written.map_err(|error| cannot(path, error))
+}
+
+/// Writes to where a path leads, for its owner alone if that is a file. The system follows links as it permits; a reader sees
+/// nothing, or all of it.
+fn write_through(path: &Path, text: &str) -> io::Result<()> {
+    let mut there = File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    if there.metadata()?.is_file() {
+        there.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    there.write_all(text.as_bytes())
+}
+
+/// Writes a file under a temporary name with mode 0600, and renames it.
+fn write_renamed(path: &Path, name: &OsStr, text: &str) -> io::Result<()> {
     let mut temporary_name = OsString::from(".");
     temporary_name.push(name);
     temporary_name.push(format!(".{}", std::process::id()));
     let temporary = path.with_file_name(temporary_name);
-    let written = write_new(&temporary, &format!("{ticket}\n")).and_then(|()| fs::rename(&temporary, path));
-    written.map_err(|error| {
-        let _ = fs::remove_file(&temporary);
-        Failure::new(Status::LocalIo, format_args!("cannot write the ticket to {}: {error}", path.display()))
-    })
+    let written = write_new(&temporary, text).and_then(|()| fs::rename(&temporary, path));
+    written.inspect_err(|_| drop(fs::remove_file(&temporary)))
 }
 
 fn write_new(path: &Path, text: &str) -> io::Result<()> {

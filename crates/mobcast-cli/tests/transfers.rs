@@ -4,7 +4,8 @@ mod common;
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -100,6 +101,48 @@ fn a_ticket_file_that_others_may_read_is_warned_of() {
     tree::set_mode(&experiment.path("ticket"), 0o644);
     let ended = experiment.recv("a", ["copy"]).succeeds();
     assert!(ended.stderr.contains("warning:") && ended.stderr.contains("chmod 600"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_ticket_file_that_is_a_link_stays_one() {
+    let experiment = Experiment::new();
+    let source = experiment.file("source", 1_000);
+    let (link, target) = (experiment.path("ticket"), experiment.directory("shared").join("ticket"));
+    std::os::unix::fs::symlink("shared/ticket", &link).expect("linked");
+    // It leads to nothing at first, and then to the first one's ticket.
+    for name in ["a", "b"] {
+        let receiver = experiment.recv(name, [name]);
+        let send = experiment.send([source.as_os_str(), "--receivers=1".as_ref()]);
+        receiver.succeeds();
+        let ticket = send.succeeds().text();
+        assert!(link.is_symlink());
+        assert_eq!(fs::read_to_string(&target).expect("there"), ticket);
+        assert_eq!(fs::metadata(&target).expect("there").mode() & 0o7777, 0o600);
+        assert_eq!(fs::read(experiment.path(name)).expect("there"), data(1_000));
+    }
+    fs::remove_file(&link).expect("removed");
+    std::os::unix::fs::symlink("/dev/null", &link).expect("linked");
+    let send = experiment.send([&source]);
+    send.first_line();
+    assert_eq!(fs::read_link(&link).expect("a link"), Path::new("/dev/null"), "nor is a device replaced");
+}
+
+#[test]
+fn a_ticket_file_that_is_a_named_pipe_is_written_to() {
+    let experiment = Experiment::new();
+    let source = experiment.file("source", 1_000);
+    let pipe = experiment.path("ticket");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
+    assert!(made.success());
+    let send = experiment.send([source.as_os_str(), "--receivers=1".as_ref()]);
+    experiment.recv("a", ["copy"]).succeeds();
+    send.succeeds();
+    assert!(fs::metadata(&pipe).expect("there").file_type().is_fifo());
+    // Nobody reads this one, and nobody waits for that.
+    let send = experiment.send([&source]);
+    send.first_line();
+    send.signal(Signal::INT);
+    send.ends_with(130);
 }
 
 /// A sender without --receivers serves whoever comes until it is interrupted.
