@@ -217,11 +217,23 @@ fn the_destination_is_the_name_of_the_tree() {
     fs::write(dir.path().join("file"), "x").expect("write");
     for force in [false, true] {
         let error = copy(&source, to_path(dir.path().join("file")), &options(force, false)).expect_err("a file");
-        assert!(matches!(error, StoreError::Exists { .. }), "{error}");
+        assert!(matches!(error, StoreError::Conflict { .. }) && error.is_local_io(), "no force helps: {error}");
     }
     let error = copy(&source, SinkTarget::Bytes { max: 1 << 20 }, &plain).expect_err("no stream");
     assert!(matches!(error, StoreError::Mismatch { .. }));
     copy(&source, SinkTarget::Verify, &plain).expect("verifies");
+    assert!(partials(dir.path()).is_empty());
+}
+
+#[test]
+fn a_name_that_cannot_be_is_refused_before_anything_is_written() {
+    let dir = tempdir();
+    let from = dir.path().join("from");
+    write(from.join("f"), b"x");
+    let source = ObjectSource::open(&from).expect("open");
+    let to = dir.path().join("n".repeat(300));
+    let error = ObjectSink::open(to_path(to), &descriptor(&source), &options(false, false)).expect_err("too long");
+    assert!(error.is_local_io() && error.to_string().contains("name too long"), "{error}");
     assert!(partials(dir.path()).is_empty());
 }
 

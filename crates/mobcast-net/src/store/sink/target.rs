@@ -1,7 +1,7 @@
 //! Which path an object goes to, decided before anything is written, and the last step: giving it that name.
 
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -80,7 +80,10 @@ impl TreeDestination {
             }
         };
         if !path.is_dir() {
-            return Place::new(path, false).map(TreeDestination::Place);
+            return match look(path)? {
+                Some(_) => Err(StoreError::Conflict { path: path.to_owned(), what: "it is no directory" }),
+                None => Place::new(path, false).map(TreeDestination::Place),
+            };
         }
         let dir = open_user_dir(path)?;
         let entries = list(&dir).map_err(|error| StoreError::io("read", path, error))?;
@@ -135,11 +138,20 @@ fn safe_name(name: &[u8]) -> Result<&OsStr, StoreError> {
     }
 }
 
+/// What has a name, if anything has. A name that cannot be is an error, before anything is sent for it.
+fn look(path: &Path) -> Result<Option<Metadata>, StoreError> {
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) => Ok(Some(metadata)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(StoreError::io("write", path, error)),
+    }
+}
+
 impl Place {
     /// A place where a file may go: nothing is there, or it may be replaced.
     fn check(path: &Path, force: bool) -> Result<Place, StoreError> {
-        match std::fs::symlink_metadata(path) {
-            Ok(metadata) if metadata.is_dir() && force => {
+        match look(path)? {
+            Some(metadata) if metadata.is_dir() && force => {
                 Err(StoreError::Conflict { path: path.to_owned(), what: "it is a directory" })
             }
             _ => Place::new(path, force),
@@ -148,8 +160,7 @@ impl Place {
 
     /// A place where nothing is, unless it may be replaced.
     fn new(path: &Path, replace: bool) -> Result<Place, StoreError> {
-        let exists = std::fs::symlink_metadata(path).is_ok();
-        if exists && !replace {
+        if look(path)?.is_some() && !replace {
             return Err(StoreError::Exists { path: path.to_owned(), hint: FORCE_HINT.to_owned() });
         }
         let no_file_name = || StoreError::io("create", path, Errno::ISDIR);
