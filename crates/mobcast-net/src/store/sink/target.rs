@@ -201,8 +201,7 @@ pub(super) fn rename(from_dir: &File, from: &[u8], to_dir: &File, to: &[u8], rep
         return fs::renameat(from_dir, from, to_dir, to);
     }
     match fs::renameat_with(from_dir, from, to_dir, to, RenameFlags::NOREPLACE) {
-        // Some network file systems cannot do it in one step.
-        Err(Errno::INVAL | Errno::NOSYS) => match fs::statat(to_dir, to, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(error) if is_unknown(error) => match fs::statat(to_dir, to, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => fs::renameat(from_dir, from, to_dir, to),
             Err(error) => Err(error),
             Ok(_) => Err(Errno::EXIST),
@@ -211,9 +210,20 @@ pub(super) fn rename(from_dir: &File, from: &[u8], to_dir: &File, to: &[u8], rep
     }
 }
 
+/// Whether a file system answers so that it cannot do it in one step, as some network and user-space ones do.
+fn is_unknown(error: Errno) -> bool {
+    matches!(error, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_system_that_cannot_rename_without_replacing_does_for_a_destination() {
+        let answers = [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP, Errno::EXIST, Errno::IO];
+        assert_eq!(answers.map(is_unknown), [true, true, true, false, false]);
+    }
 
     #[test]
     fn a_file_system_that_cannot_sync_directories_does_for_a_destination() {
