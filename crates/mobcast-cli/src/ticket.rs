@@ -111,8 +111,11 @@ impl TicketSource {
 }
 
 fn looks_like_ticket(argument: &OsStr) -> bool {
-    let bytes = argument.as_bytes();
-    bytes.starts_with(b"@") || (bytes.starts_with(b"mob") && bytes.get(3).is_some_and(u8::is_ascii_digit))
+    match argument.as_bytes() {
+        [b'@', ..] => true,
+        [b'm', b'o', b'b', version, rest @ ..] => version.is_ascii_digit() && rest.len() >= SECRET_CHARS_MIN,
+        _ => false,
+    }
 }
 
 /// A text in which of each ticket only the beginning is left.
@@ -331,7 +334,10 @@ mod tests {
         assert_eq!(sorted(Some("out"), None, Some("mob1b")), Ok((text("mob1b"), out())));
         assert_eq!(sorted(Some("-"), None, Some("mob1b")), Ok((text("mob1b"), Some("-".into()))));
         assert_eq!(sorted(None, None, Some("@f")), Ok((TicketSource::File("f".into()), None)));
-        assert_eq!(sorted(Some("mob1a"), None, Some("mob1b")), Ok((text("mob1a"), None)), "the flag wins");
+        let ticket = format!("mob1{}", "a".repeat(SECRET_CHARS_MIN));
+        assert_eq!(sorted(Some(&ticket), None, Some("mob1b")), Ok((text(&ticket), None)), "the argument wins");
+        let image = || Some(PathBuf::from("mob2024.img"));
+        assert_eq!(sorted(Some("mob2024.img"), None, Some("mob1b")), Ok((text("mob1b"), image())), "too short for one");
         assert_eq!(sorted(Some("mob"), None, Some("mob1b")), Ok((text("mob1b"), Some("mob".into()))));
         for environment in [None, Some("")] {
             assert_eq!(sorted(None, None, environment).map_err(|failure| failure.status), Err(Status::Usage));
