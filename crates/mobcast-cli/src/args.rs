@@ -81,14 +81,16 @@ fn listen(text: &str) -> Result<Listen, String> {
 }
 
 fn advertise(text: &str) -> Result<Advertise, String> {
-    if let Ok(address) = text.parse() {
-        return Ok(Advertise { address, port: None });
-    }
-    match text.parse::<SocketAddr>() {
-        Ok(address) => Ok(Advertise { address: address.ip(), port: Some(address.port()) }),
-        Err(_) => {
-            Err("write an IP address like 198.51.100.7 or fd00::5, or one with a port like 198.51.100.7:7777".into())
+    const HINT: &str = "write an IP address like 198.51.100.7 or fd00::5, or one with a port like 198.51.100.7:7777";
+    let alone = text.parse().map(|address| Advertise { address, port: None });
+    let with_port = |address: SocketAddr| Advertise { address: address.ip(), port: Some(address.port()) };
+    let advertised = alone.or_else(|_| text.parse().map(with_port)).map_err(|_| HINT)?;
+    match advertised.address.to_canonical() {
+        all if all.is_unspecified() => {
+            Err(format!("nobody reaches this node at {all}, which stands for any address: {HINT}"))
         }
+        many if many.is_multicast() => Err(format!("{many} is the address of many at a time: {HINT}")),
+        _ => Ok(advertised),
     }
 }
 
@@ -145,7 +147,9 @@ mod tests {
         assert_eq!(advertise("198.51.100.7"), Ok(Advertise { address, port: None }));
         assert_eq!(advertise("198.51.100.7:80"), Ok(Advertise { address, port: Some(80) }));
         assert!(advertise("fd00::5").is_ok() && advertise("[fd00::5]:1").is_ok());
-        assert!(advertise("somewhere").is_err());
+        for bad in ["somewhere", "0.0.0.0", "0.0.0.0:80", "::", "[::]:80", "::ffff:0.0.0.0", "224.0.0.1", "ff02::1"] {
+            assert!(advertise(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]
