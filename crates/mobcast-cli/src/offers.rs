@@ -8,7 +8,7 @@ use crate::node::describe;
 use crate::progress::Screen;
 
 /// Who made the ticket.
-pub const FOUNDER: NodeId = NodeId(0);
+const FOUNDER: NodeId = NodeId(0);
 
 /// A receiver that has lost sight of the sender before anything was offered gives up after this: others that know of an
 /// object have told it by then.
@@ -53,7 +53,8 @@ pub async fn next_event(events: &mut EventStream) -> GroupEvent {
     }
 }
 
-/// Waits for the next offer, and tells the person who coordinates the group meanwhile. None when patience is over.
+/// Waits for the founder's next offer, and tells the person who coordinates the group meanwhile. None when patience is over.
+/// Any member may offer something, and gets nobody to take it.
 pub async fn next_offer(
     group: &Group,
     events: &mut EventStream,
@@ -68,7 +69,13 @@ pub async fn next_offer(
                 describe(&event).into_iter().for_each(|words| screen.say(&words));
                 patience.observe(&event, Instant::now());
             }
-            offer = group.next_offer() => return offer.map(Some),
+            offer = group.next_offer() => match offer? {
+                offer if offer.root == FOUNDER => return Ok(Some(offer)),
+                other => {
+                    screen.say(&format!("not taken: {} offers something, and the ticket is not its own", other.root));
+                    other.decline("its receiver takes only what the founder of the group sends");
+                }
+            },
             () = tokio::time::sleep(patience.left(Instant::now())) => return Ok(None),
         }
     }

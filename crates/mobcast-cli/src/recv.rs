@@ -12,7 +12,7 @@ use crate::args::{NodeArgs, OutputArgs};
 use crate::failure::{Failure, Outcome, Status};
 use crate::interrupt::Interrupt;
 use crate::node::{conclude, describe, leave_nothing};
-use crate::offers::{FOUNDER, Patience, next_event, next_offer};
+use crate::offers::{Patience, next_event, next_offer};
 use crate::output;
 use crate::progress::{DRAW_INTERVAL, Screen, Snapshot};
 use crate::quantity::{parse_time, show_size};
@@ -164,16 +164,8 @@ async fn accept(
     screen: &mut Screen,
 ) -> Result<Broadcast, Error> {
     let mut patience = Patience::default();
-    let offer = loop {
-        match next_offer(group, events, &mut patience, screen).await? {
-            Some(offer) if offer.root == FOUNDER => break offer,
-            // Any member may offer something; the ticket is the founder's.
-            Some(other) => {
-                screen.say(&format!("not taken: {} offers something, and the ticket is not its own", other.root));
-                other.decline("its receiver takes only what the founder of the group sends");
-            }
-            None => return Err(Error::Incomplete("the sender went away before it had offered anything".into())),
-        }
+    let Some(offer) = next_offer(group, events, &mut patience, screen).await? else {
+        return Err(Error::Incomplete("the sender went away before it had offered anything".into()));
     };
     screen.say(&announcement(&offer));
     offer.receive(sink, options).await

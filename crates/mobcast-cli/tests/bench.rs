@@ -3,7 +3,9 @@
 mod common;
 
 use std::fs;
+use std::time::Duration;
 
+use mobcast::{BroadcastOptions, Group, GroupOptions, Sink, SinkOptions, Source, Ticket};
 use rustix::process::Signal;
 
 use common::{Ended, Experiment, Process, mobcast, names};
@@ -81,6 +83,35 @@ fn without_the_first_process_the_others_end() {
         let ended = other.ends_with(4);
         assert!(ended.complaint().contains("went away") || ended.complaint().contains("gone"), "{}", ended.stderr);
     }
+}
+
+/// A member of the group offers what the first process ends with.
+#[test]
+fn only_the_first_process_ends_it() {
+    let experiment = Experiment::new();
+    let mut first = mobcast();
+    first.args(["bench", "--receivers", "2", "--sizes", "1", "--rounds", "1", "--listen", "127.0.0.1:0"]);
+    first.args(["--cluster", "here", "--ticket-file"]).arg(experiment.path("ticket"));
+    let first = Process::start("first", &mut first);
+    let ticket: Ticket = first.first_line().parse().expect("a ticket");
+    let runtime = tokio::runtime::Runtime::new().expect("threads");
+    let options = GroupOptions { name: "rival".into(), cluster: Some("here".into()), ..GroupOptions::default() };
+    let rival = runtime.block_on(Group::join(&ticket, options, Duration::from_secs(60))).expect("admitted");
+    let end = rival.broadcast(Source::bytes(vec![0]), BroadcastOptions::default());
+    let _own = runtime.block_on(end).expect("it may");
+    let other = ["bench", &experiment.ticket(), "--name", "a", "--cluster", "here"];
+    let other = Process::start("a", mobcast().args(other));
+    other.expect_line("not taken: node 1 offers something");
+    runtime.block_on(async {
+        for _ in ["a round that does not count", "one that does", "the end"] {
+            let offer = rival.next_offer().await.expect("the first process's");
+            let mut taken = offer.receive(Sink::verify_only(), SinkOptions::default()).await.expect("taken");
+            taken.complete().await.expect("all of it");
+            taken.released().await.expect("everybody has it");
+        }
+    });
+    other.succeeds();
+    first.succeeds();
 }
 
 fn refused(words: &[&str], status: i32) -> Ended {
