@@ -172,6 +172,12 @@ async fn open_and_read(path: &Path, deadline: Instant, say: &mut impl FnMut(&str
     (File::open(path).and_then(read_text), others_may_read)
 }
 
+/// Whether a ticket file that cannot be read is only not there: it is stale where another machine has removed or replaced it
+/// while this one was about to read it.
+fn is_to_come(error: ErrorKind) -> bool {
+    matches!(error, ErrorKind::NotFound | ErrorKind::TimedOut | ErrorKind::StaleNetworkFileHandle)
+}
+
 fn say_waiting(path: &Path, say: &mut impl FnMut(&str)) {
     say(&format!("waiting for the ticket in {}", path.display()));
 }
@@ -196,9 +202,7 @@ async fn wait_for(path: &Path, deadline: Instant, say: &mut impl FnMut(&str)) ->
                 }
                 return Ok(text);
             }
-            Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::TimedOut) => {
-                return Err(cannot(error));
-            }
+            Err(error) if !is_to_come(error.kind()) => return Err(cannot(error)),
             _ if Instant::now() < deadline => {
                 if !std::mem::replace(&mut is_told, true) {
                     say_waiting(path, say);
@@ -324,6 +328,12 @@ mod tests {
         ] {
             assert_eq!(without_tickets(&of), shown);
         }
+    }
+
+    #[test]
+    fn a_file_that_another_machine_has_just_replaced_is_waited_for() {
+        let answers = [ErrorKind::NotFound, ErrorKind::StaleNetworkFileHandle, ErrorKind::PermissionDenied];
+        assert_eq!(answers.map(is_to_come), [true, true, false]);
     }
 
     #[test]
