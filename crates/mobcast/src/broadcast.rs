@@ -200,6 +200,12 @@ impl Broadcast {
         self.transfer.complete_at().map(unix_seconds)
     }
 
+    /// Time from the start until the source could be spared, at the coordinator; none while it is needed. Events say the same, of
+    /// which the oldest are lost to whoever is slow.
+    pub fn source_may_leave(&self) -> Option<Duration> {
+        self.transfer.may_leave()
+    }
+
     /// Waits until this node has everything: a receiver verified and in its place, the root read and signed, and found
     /// unchanged at the end.
     pub async fn complete(&mut self) -> Result<Completed, Error> {

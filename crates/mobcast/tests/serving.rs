@@ -55,6 +55,7 @@ async fn a_source_that_is_gone_when_it_may_be_holds_nobody_up() {
         kept.push(receive_path(receiver, &dir.path().join(format!("copy{i}"))).await.expect("received").0);
     }
     may_leave(&mut events).await;
+    assert!(broadcast.source_may_leave().is_some(), "whoever has missed the event learns it as well");
     assert_eq!(remove_files(&tree, |_| true), 300);
     let late = join(&root, "late", "a").await;
     receive_path(&late, &dir.path().join("late")).await.expect("the others have everything");

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use clap::builder::{BoolishValueParser, PossibleValuesParser};
 use mobcast::{
-    AUTO, Broadcast, BroadcastOptions, DEFAULT_PORT, Error, EventStream, Gauge, Group, GroupEvent, Progress,
-    STRATEGIES, Source,
+    AUTO, Broadcast, BroadcastId, BroadcastOptions, DEFAULT_PORT, Error, EventStream, Gauge, Group, GroupEvent,
+    Progress, STRATEGIES, Source,
 };
 use serde_json::json;
 use tokio::time::timeout;
@@ -317,6 +317,8 @@ struct Sending<'a> {
     args: &'a SendArgs,
     broadcast: Broadcast,
     roster: Roster,
+    /// Whether it was said last that the source may leave.
+    source_may_leave: bool,
     screen: &'a mut Screen,
 }
 
@@ -324,7 +326,7 @@ impl<'a> Sending<'a> {
     fn new(args: &'a SendArgs, broadcast: Broadcast, screen: &'a mut Screen) -> Sending<'a> {
         let wanted = args.receivers.map(|receivers| receivers as usize);
         let roster = Roster::new(wanted, args.wait, Instant::now());
-        Sending { args, broadcast, roster, screen }
+        Sending { args, broadcast, roster, source_may_leave: false, screen }
     }
 
     async fn run(mut self, events: EventStream, interrupt: &mut Interrupt) -> Outcome {
@@ -367,26 +369,33 @@ impl<'a> Sending<'a> {
                 while let Ok(Some(event)) = timeout(Duration::ZERO, events.next()).await {
                     self.tell(&event);
                 }
+                self.tell_of_source();
                 return verdict;
             }
         }
     }
 
-    /// What happens in the group: a line for the person, or, where a script has to act on it, one of JSON.
+    /// What happens in the group, in a line for the person.
     fn tell(&mut self, event: &GroupEvent) {
-        let signal = match event {
-            GroupEvent::RootMayLeave { .. } => Some("source_may_leave"),
-            GroupEvent::RootNeeded { .. } => Some("source_needed"),
+        match event {
+            GroupEvent::RootMayLeave { .. } | GroupEvent::RootNeeded { .. } => self.tell_of_source(),
             // Another one was chosen.
-            GroupEvent::Unplanned { strategy, .. } if *strategy != self.broadcast.strategy() => return,
-            _ => None,
-        };
-        match (signal, event) {
-            (Some(signal), _) if self.args.output.json => {
-                let seconds = self.broadcast.progress().elapsed.as_secs_f64();
-                self.screen.signal(&json!({ "event": signal, "seconds": seconds }).to_string());
-            }
-            (_, event) => describe(event).into_iter().for_each(|words| self.screen.say(&words)),
+            GroupEvent::Unplanned { strategy, .. } if *strategy != self.broadcast.strategy() => {}
+            event => describe(event).into_iter().for_each(|words| self.screen.say(&words)),
+        }
+    }
+
+    /// Says whether the source may leave, if that is another than was said last: to the person, or, as a script has to act on it, in
+    /// a line of JSON. It goes by how it stands: where much happens at a time, events are lost.
+    fn tell_of_source(&mut self) {
+        let (id, may_leave) = (self.broadcast.id(), self.broadcast.source_may_leave());
+        let Some((signal, event)) = change_of_source(id, self.source_may_leave, may_leave.is_some()) else { return };
+        self.source_may_leave = may_leave.is_some();
+        if self.args.output.json {
+            let seconds = may_leave.unwrap_or_else(|| self.broadcast.progress().elapsed).as_secs_f64();
+            self.screen.signal(&json!({ "event": signal, "seconds": seconds }).to_string());
+        } else {
+            describe(&event).into_iter().for_each(|words| self.screen.say(&words));
         }
     }
 
@@ -394,6 +403,7 @@ impl<'a> Sending<'a> {
     fn observe(&mut self) {
         let progress = self.broadcast.progress();
         self.roster.observe(&progress.nodes, Instant::now());
+        self.tell_of_source();
         self.screen.update(&mut self.snapshot(&progress));
     }
 
@@ -409,6 +419,15 @@ impl<'a> Sending<'a> {
             nodes: self.roster.expected(),
             clusters,
         }
+    }
+}
+
+/// What is to be said when it was said that the source may leave, or not, and then it `may_leave`, or not.
+fn change_of_source(id: BroadcastId, said: bool, may_leave: bool) -> Option<(&'static str, GroupEvent)> {
+    match (said, may_leave) {
+        (false, true) => Some(("source_may_leave", GroupEvent::RootMayLeave { broadcast: id })),
+        (true, false) => Some(("source_needed", GroupEvent::RootNeeded { broadcast: id })),
+        _ => None,
     }
 }
 
@@ -435,6 +454,15 @@ fn clusters(progress: &Progress) -> Vec<ClusterProgress> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Without an event for it, as those are lost that come too fast.
+    #[test]
+    fn a_script_is_told_by_how_the_source_stands() {
+        let id = BroadcastId { root: mobcast::NodeId(0), sequence: 0 };
+        let said = |before, now| change_of_source(id, before, now).map(|(signal, _)| signal);
+        assert_eq!((said(false, false), said(false, true)), (None, Some("source_may_leave")));
+        assert_eq!((said(true, true), said(true, false)), (None, Some("source_needed")), "each is said once");
+    }
 
     #[test]
     fn generated_data_has_a_size_and_a_seed() {
