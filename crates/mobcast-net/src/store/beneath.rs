@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT};
+use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, StatVfs, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 
 use super::StoreError;
@@ -224,15 +224,23 @@ pub(crate) fn modified(seconds: i64, nanoseconds: u32) -> Timestamps {
 /// message.
 pub(crate) fn check_space(fd: impl AsFd, path: &Path, needed: u64, inodes: u64) -> Result<(), StoreError> {
     let stat = fs::fstatvfs(fd).map_err(|error| StoreError::io("find the free space of", path, error))?;
-    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
-    if needed > free {
-        return Err(StoreError::NoSpace { path: path.to_owned(), needed: Some(needed), free: Some(free) });
+    match free_bytes(&stat) {
+        Some(free) if needed > free => {
+            return Err(StoreError::NoSpace { path: path.to_owned(), needed: Some(needed), free: Some(free) });
+        }
+        _ => {}
     }
     // File systems that make inodes as they go report none at all.
     if stat.f_files > 0 && inodes > stat.f_favail {
         return Err(StoreError::NoSpace { path: path.to_owned(), needed: None, free: None });
     }
     Ok(())
+}
+
+/// What is free on a file system, if it knows its size: some user-space ones do not.
+fn free_bytes(stat: &StatVfs) -> Option<u64> {
+    let unit = if stat.f_frsize == 0 { stat.f_bsize } else { stat.f_frsize };
+    (stat.f_blocks > 0).then(|| stat.f_bavail.saturating_mul(unit))
 }
 
 /// Granularity at which zeros are left out of a file: a block of most file systems.
@@ -318,6 +326,16 @@ mod tests {
         fs::fchmod(&at, Mode::RUSR | Mode::XUSR).expect("chmod");
         remove_tree(&fd, &name).expect("remove");
         assert!(!dir.path().join(OsStr::from_bytes(&name)).exists() && dir.path().join("a/b/c").exists());
+    }
+
+    #[test]
+    fn a_file_system_that_does_not_know_its_size_is_not_full() {
+        let (_dir, fd) = tempdir_with_links();
+        let known = fs::fstatvfs(&fd).expect("statvfs");
+        assert!(free_bytes(&known).is_some());
+        assert_eq!(free_bytes(&StatVfs { f_blocks: 0, f_bavail: 0, ..known }), None);
+        let in_blocks = StatVfs { f_blocks: 9, f_bavail: 7, f_frsize: 0, f_bsize: 512, ..known };
+        assert_eq!(free_bytes(&in_blocks), Some(7 * 512));
     }
 
     #[test]
