@@ -240,8 +240,12 @@ fn name_of(path: &Path) -> Vec<u8> {
 /// The refusal of what is neither file, directory nor block device.
 fn special_file(path: &Path, metadata: Option<std::fs::Metadata>) -> Option<StoreError> {
     let what = special_kind(FileType::from_raw_mode(metadata?.mode()))?;
-    let what = format!("it is a {what}; to send what comes out of it, use - and redirect it to standard input");
-    Some(StoreError::Unsupported { path: path.to_owned(), what })
+    Some(only_as_a_stream(path, &format!("it is a {what}")))
+}
+
+fn only_as_a_stream(path: &Path, why: &str) -> StoreError {
+    let what = format!("{why}; to send what comes out of it, use - and redirect it to standard input");
+    StoreError::Unsupported { path: path.to_owned(), what }
 }
 
 /// What a special file is called, if it is one.
@@ -274,6 +278,11 @@ impl FileSource {
         name: Vec<u8>,
         metadata: &std::fs::Metadata,
     ) -> Result<(SourceDescription, Data), StoreError> {
+        // What the kernel makes up as it is read has no size before that.
+        let has_bytes = |file: &File| file.read_at(&mut [0], 0).map_err(|error| StoreError::io("read", path, error));
+        if metadata.size() == 0 && has_bytes(&file)? > 0 {
+            return Err(only_as_a_stream(path, "it has contents and no size, as files of /proc do"));
+        }
         let meta = FileMeta {
             mode: metadata.mode() & 0o7777,
             modified_s: metadata.mtime(),

@@ -69,6 +69,8 @@ fn what_cannot_be_opened_is_named() {
     assert!(error.starts_with("cannot read /") && error.contains("nothing: No such file"), "{error}");
     let error = ObjectSource::open(Path::new("/dev/null")).expect_err("a device").to_string();
     assert!(error.contains("character device"), "{error}");
+    let error = ObjectSource::open(Path::new("/proc/version")).expect_err("a file of no size").to_string();
+    assert!(error.contains("it has contents and no size") && error.contains("use -"), "{error}");
     let _socket = UnixListener::bind(dir.path().join("socket")).expect("bind");
     let error = ObjectSource::open(&dir.path().join("socket")).expect_err("a socket").to_string();
     assert!(error.contains("it is a socket"), "{error}");
