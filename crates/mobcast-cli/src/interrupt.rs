@@ -19,6 +19,8 @@ impl Interrupt {
         let listen = |kind| {
             signal(kind).map_err(|error| Failure::new(Status::Failed, format_args!("cannot wait for signals: {error}")))
         };
+        // A file that becomes larger than it may is an error of its writer, who says so and cleans up.
+        drop(listen(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
         let hang_up = if ignores_hang_up() { None } else { Some(listen(SignalKind::hangup())?) };
         Ok(Interrupt {
             interrupt: listen(SignalKind::interrupt())?,

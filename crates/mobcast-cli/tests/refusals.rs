@@ -126,6 +126,22 @@ fn a_disk_that_fills_up_under_way_is_one_receivers_own_trouble() {
     assert!(names(&disk.0).is_empty(), "nothing partial is left");
 }
 
+/// `ulimit -f`, whose signal would otherwise end the process in the middle.
+#[test]
+fn a_limit_of_file_sizes_is_one_receivers_own_trouble() {
+    let experiment = Experiment::new();
+    let source = experiment.file("source", 3_000_000);
+    let send = experiment.send([source.as_os_str(), "--receivers=1".as_ref()]);
+    let words = format!("recv --name limited {} {}", experiment.ticket(), experiment.path("copy").display());
+    let command = format!("ulimit -f 1000; exec {} {words}", env!("CARGO_BIN_EXE_mobcast"));
+    let ended = Process::start("limited", Command::new("sh").args(["-c", &command])).ends_with(5);
+    assert!(ended.complaint().contains("File too large"), "{}", ended.stderr);
+    send.expect_line("failed limited: ");
+    assert_eq!(names(&experiment.path("")), ["source", "ticket"], "nothing partial is left");
+    experiment.recv("a", ["copy"]).succeeds();
+    send.succeeds();
+}
+
 fn remove(path: &Path) {
     if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }.expect("removed");
 }
