@@ -51,6 +51,14 @@ pub fn payload() -> Outcome<File> {
         .map_err(|error| Failure::new(Status::LocalIo, format_args!("cannot write to standard output: {error}")))
 }
 
+/// Lets go of standard output, to which nothing more will be written: whoever reads the payload from it has its end, while this
+/// process serves others.
+pub fn close() {
+    if let Ok(nowhere) = File::options().write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(nowhere);
+    }
+}
+
 /// Standard input as a file, for the payload.
 pub fn source() -> Outcome<File> {
     let stdin = io::stdin().as_fd().try_clone_to_owned();

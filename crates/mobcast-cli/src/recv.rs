@@ -139,6 +139,9 @@ async fn receive(
     let outcome = match transfer(&mut broadcast, &mut events, screen, interrupt).await {
         Ok(completed) => {
             screen.say(&format!("complete{}", place(&completed)));
+            if !args.output.json {
+                output::close();
+            }
             loop {
                 tokio::select! {
                     // Everything is in its place: whatever becomes of the group is no failure of this node.

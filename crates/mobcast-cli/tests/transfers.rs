@@ -195,6 +195,20 @@ fn a_pipe_goes_through_in_order() {
 }
 
 #[test]
+fn the_reader_of_a_pipe_has_its_end_while_others_are_served() {
+    let experiment = Experiment::new();
+    let source = experiment.file("source", 3_000_001);
+    let send = experiment.send([source.as_os_str(), "--receivers=2".as_ref()]);
+    let program = env!("CARGO_BIN_EXE_mobcast");
+    let words = format!("{program} recv {} - | {{ wc -c; echo it has ended >&2; }}", experiment.ticket());
+    let reader = Process::start("reader", std::process::Command::new("sh").args(["-c", &words]));
+    reader.expect_line("it has ended");
+    experiment.recv("late", ["copy"]).succeeds();
+    assert_eq!(reader.succeeds().text().trim(), "3000001");
+    send.succeeds();
+}
+
+#[test]
 fn a_pipe_can_become_a_file_and_a_file_a_pipe() {
     let experiment = Experiment::new();
     let (send, mut stdin) = experiment.send_pipe(["--receivers", "1"]);
