@@ -20,8 +20,10 @@ const REMOVAL_SAID_AFTER: Duration = Duration::from_secs(1);
 const LINKS_SHOWN: usize = 12;
 /// The report is a matter of counters and of a lock; this is for a machine that is very busy, or stands still for a while.
 const REPORT_MAX: Duration = Duration::from_secs(30);
-/// Who has interrupted the command waits for its report no longer than this.
-const REPORT_MAX_INTERRUPTED: Duration = Duration::from_millis(100);
+/// Who has interrupted the command waits for its last line no longer than this.
+const LINE_MAX_INTERRUPTED: Duration = Duration::from_millis(100);
+/// Who has interrupted the command and asked for its report waits for that no longer than this.
+const REPORT_MAX_INTERRUPTED: Duration = Duration::from_secs(1);
 
 /// What became of the broadcast is not known.
 const NO_REPORT: &str = "the report was not made in time: this machine is overloaded, or mobcast hangs";
@@ -137,7 +139,8 @@ pub async fn conclude(
     interrupt: &mut Interrupt,
 ) -> Outcome {
     let is_interrupted = interrupt.is_heard();
-    let report = match in_time(broadcast.report(), is_interrupted, interrupt.wait()).await {
+    let patience = if output.json { REPORT_MAX_INTERRUPTED } else { LINE_MAX_INTERRUPTED };
+    let report = match in_time(broadcast.report(), patience, is_interrupted, interrupt.wait()).await {
         Some(report) => report,
         // It would only have been a line for the person, who does not want to wait.
         None if interrupt.is_heard() && !output.json => return Ok(()),
@@ -149,9 +152,10 @@ pub async fn conclude(
     if output.json { print_json(&report) } else { Ok(()) }
 }
 
-/// A report, unless it takes longer than it may.
+/// A report, unless it takes longer than it may: `patience`, once it is interrupted.
 async fn in_time<T>(
     report: impl Future<Output = T>,
+    patience: Duration,
     is_interrupted: bool,
     interrupted: impl Future<Output = ()>,
 ) -> Option<T> {
@@ -163,7 +167,7 @@ async fn in_time<T>(
             () = interrupted => {}
         }
     }
-    tokio::time::timeout(REPORT_MAX_INTERRUPTED, report).await.ok()
+    tokio::time::timeout(patience, report).await.ok()
 }
 
 fn summary(report: &mobcast::Report) -> String {
@@ -213,13 +217,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_report_has_time_unless_the_command_was_interrupted() {
-        let busy = 2 * REPORT_MAX_INTERRUPTED;
+        let (patience, busy) = (LINE_MAX_INTERRUPTED, 2 * LINE_MAX_INTERRUPTED);
         let never = std::future::pending;
-        assert_eq!(in_time(report_after(busy), false, never()).await, Some("report"));
-        assert_eq!(in_time(report_after(busy), true, never()).await, None);
-        assert_eq!(in_time(report_after(busy), false, std::future::ready(())).await, None, "interrupted meanwhile");
-        assert_eq!(in_time(std::future::ready("report"), true, never()).await, Some("report"));
-        assert_eq!(in_time(report_after(2 * REPORT_MAX), false, never()).await, None);
+        assert_eq!(in_time(report_after(busy), patience, false, never()).await, Some("report"));
+        assert_eq!(in_time(report_after(busy), patience, true, never()).await, None);
+        let meanwhile = std::future::ready(());
+        assert_eq!(in_time(report_after(busy), patience, false, meanwhile).await, None, "interrupted meanwhile");
+        assert_eq!(in_time(std::future::ready("report"), patience, true, never()).await, Some("report"));
+        assert_eq!(in_time(report_after(2 * REPORT_MAX), patience, false, never()).await, None);
+        let wanted = in_time(report_after(busy), REPORT_MAX_INTERRUPTED, true, never()).await;
+        assert_eq!(wanted, Some("report"), "whoever asked for it has a little more patience");
     }
 
     #[test]
