@@ -4,14 +4,15 @@ mod common;
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use rustix::process::Signal;
 
-use common::{Experiment, Process, data, mobcast, names, tree};
+use common::{Experiment, Process, data, mobcast, names, skipped, tree};
 
 const PIECE: usize = 16 << 10;
 
@@ -241,6 +242,24 @@ fn without_a_destination_it_takes_its_own_name() {
     for copy in ["weights.bin", "into/weights.bin"] {
         assert_eq!(fs::read(experiment.path(copy)).expect("there"), data(1_000), "{copy}");
     }
+}
+
+#[test]
+fn a_device_that_is_in_use_is_warned_of() {
+    let experiment = Experiment::new();
+    let image = experiment.file("image", 1 << 20);
+    let losetup = |words: &[&str], of: &Path| std::process::Command::new("losetup").args(words).arg(of).output();
+    let device = match losetup(&["--find", "--show"], &image) {
+        Ok(made) if made.status.success() => PathBuf::from(String::from_utf8_lossy(&made.stdout).trim()),
+        _ => return skipped("a block device needs root and `losetup`"),
+    };
+    let said = std::panic::catch_unwind(|| {
+        let alone = OFlags::EXCL.bits() as i32;
+        let _user = fs::File::options().read(true).custom_flags(alone).open(&device).expect("nobody else uses it");
+        experiment.send([&device]).expect_line("is in use");
+    });
+    losetup(&["--detach"], &device).expect("losetup runs");
+    said.expect("it is said");
 }
 
 #[test]

@@ -3,8 +3,11 @@
 //! Left to others: who counts as missing, and when it is over (`roster`).
 
 use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -15,6 +18,7 @@ use mobcast::{
     AUTO, Broadcast, BroadcastId, BroadcastOptions, DEFAULT_PORT, Error, EventStream, Gauge, Group, GroupEvent,
     Progress, STRATEGIES, Source,
 };
+use rustix::fs::OFlags;
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -110,6 +114,7 @@ pub async fn run(args: SendArgs) -> Outcome {
     let mut interrupt = Interrupt::new()?;
     let mut screen = Screen::new(args.output.quiet);
     let source = source(&args.path)?;
+    in_use(&args.path).into_iter().for_each(|words| screen.say(&words));
     args.ticket_file.as_deref().into_iter().for_each(ticket::remove_stale);
     let mut options = args.node.options();
     options.expires = args.expires;
@@ -247,6 +252,15 @@ fn source(path: &OsString) -> Outcome<Source> {
         bytes if bytes.starts_with(b"synthetic:") => synthetic(&path.to_string_lossy()),
         _ => Ok(Source::path(path)),
     }
+}
+
+/// That others use the block device that is to be sent, if they do: unlike a file, it does not tell whether it has changed.
+fn in_use(path: &OsString) -> Option<String> {
+    let is_device = fs::metadata(path).is_ok_and(|there| there.file_type().is_block_device());
+    let alone = || File::options().read(true).custom_flags(OFlags::EXCL.bits() as i32).open(path);
+    is_device.then(alone)?.err().filter(|error| error.kind() == ErrorKind::ResourceBusy)?;
+    let remedy = "if it is written to meanwhile, receivers fail: unmount it, or send a snapshot";
+    Some(format!("warning: {} is in use, as a mounted device is; {remedy}", path.to_string_lossy()))
 }
 
 fn synthetic(text: &str) -> Outcome<Source> {
