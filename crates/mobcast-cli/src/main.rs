@@ -7,7 +7,7 @@
 //! | `ticket.rs` | how a ticket gets from one to the other |
 //! | `offers.rs` | how long a receiver waits for something to be offered |
 //! | `progress/` | words and bars on standard error |
-//! | `output.rs` | standard output |
+//! | `output.rs` | standard output, and the thread of standard error |
 //! | `quantity.rs` | sizes, rates, times |
 //! | `failure.rs` | exit statuses |
 
@@ -45,6 +45,12 @@ use crate::failure::{Failure, Outcome, Status};
 const WORKERS_MAX: usize = 4;
 
 fn main() -> ExitCode {
+    let status = start();
+    output::flush();
+    status
+}
+
+fn start() -> ExitCode {
     demo::end_with_parent();
     let cli = match Cli::read(std::env::args_os()) {
         Ok(cli) => cli,

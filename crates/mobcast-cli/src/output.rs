@@ -4,6 +4,9 @@
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
 
 use serde::Serialize;
 
@@ -25,10 +28,65 @@ pub fn print_bytes(bytes: &[u8]) -> Outcome {
     }
 }
 
-/// Writes text to standard error. Nothing can be done for a person whose terminal is gone, and the exit status still
-/// tells how it ended.
+/// Texts that wait until standard error takes them. Whoever has more to say waits, too.
+const WAITING_MAX: usize = 10_000;
+
+/// What the thread of standard error is given.
+enum Told {
+    Text(String),
+    /// Dropped when all before it is written.
+    Flush(SyncSender<()>),
+}
+
+/// The thread of standard error: a terminal may be stopped for as long as a person likes (Ctrl-S), and the node goes on. None if
+/// the system has no thread for it.
+static TELLER: OnceLock<Option<SyncSender<Told>>> = OnceLock::new();
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+/// Writes text to standard error.
 pub fn tell(text: &str) {
+    match TELLER.get_or_init(start_teller) {
+        Some(teller) => {
+            WAITING.fetch_add(1, Ordering::Relaxed);
+            let _ = teller.send(Told::Text(text.to_owned()));
+        }
+        None => write(text),
+    }
+}
+
+fn start_teller() -> Option<SyncSender<Told>> {
+    let (teller, told) = sync_channel(WAITING_MAX);
+    let write_all = move || {
+        for told in told {
+            match told {
+                Told::Text(text) => {
+                    write(&text);
+                    WAITING.fetch_sub(1, Ordering::Relaxed);
+                }
+                Told::Flush(pending) => drop(pending),
+            }
+        }
+    };
+    std::thread::Builder::new().name("mobcast-words".into()).spawn(write_all).is_ok().then_some(teller)
+}
+
+/// Nothing can be done for a person whose terminal is gone, and the exit status still tells how it ended.
+fn write(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Whether something that was told is not written yet.
+pub fn is_behind() -> bool {
+    WAITING.load(Ordering::Relaxed) > 0
+}
+
+/// Waits until everything that was told is written.
+pub fn flush() {
+    if let Some(Some(teller)) = TELLER.get() {
+        let (pending, written) = sync_channel(0);
+        let _ = teller.send(Told::Flush(pending));
+        let _ = written.recv();
+    }
 }
 
 /// Text that may hold words of other machines: it must not move the cursor, or write over what stands there.

@@ -5,7 +5,9 @@ mod common;
 
 use std::fs;
 use std::io::Write;
+use std::os::fd::AsRawFd;
 
+use rustix::pipe::fcntl_getpipe_size;
 use rustix::process::Signal;
 
 use common::{Experiment, Process, data, eventually, mobcast, names};
@@ -272,6 +274,28 @@ fn logs_that_cannot_be_written_end_nothing() {
     receiver.succeeds();
     send.succeeds();
     assert_eq!(fs::read(copy).expect("there"), data(1_000_000));
+}
+
+/// Ctrl-S, as it were, and a node of one thread.
+#[test]
+fn a_terminal_that_is_stopped_stops_nothing_else() {
+    let experiment = Experiment::new();
+    let source = experiment.file("source", 1_000_000);
+    let send = experiment.send([source.as_os_str(), "--receivers=1".as_ref()]);
+    let (mut terminal, mut words) = std::io::pipe().expect("a pipe");
+    words.write_all(&vec![b' '; fcntl_getpipe_size(&words).expect("a pipe")]).expect("it has room for just that");
+    let stderr = format!("/proc/{}/fd/{}", std::process::id(), words.as_raw_fd());
+    let (program, ticket, copy) = (env!("CARGO_BIN_EXE_mobcast"), experiment.ticket(), experiment.path("copy"));
+    let command = format!("exec {program} recv {ticket} {} 2> {stderr}", copy.display());
+    let mut shell = std::process::Command::new("sh");
+    let receiver = Process::start("a", shell.args(["-c", &command]).env("TOKIO_WORKER_THREADS", "1"));
+    send.succeeds();
+    assert_eq!(fs::read(copy).expect("there"), data(1_000_000));
+    drop(words);
+    let said = std::thread::spawn(move || std::io::read_to_string(&mut terminal));
+    receiver.succeeds();
+    let said = said.join().expect("no panic").expect("text");
+    assert!(said.contains("joined as") && said.contains("verified 1.00 MB"), "nothing is lost: {said}");
 }
 
 #[test]

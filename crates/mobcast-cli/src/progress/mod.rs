@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 pub mod view;
 
-use crate::output::{printable, tell};
+use crate::output::{is_behind, printable, tell};
 
 pub use view::{ClusterProgress, Snapshot};
 
@@ -69,6 +69,10 @@ impl Screen {
     pub fn update(&mut self, snapshot: &mut Snapshot) {
         let now = Instant::now();
         snapshot.rate_bytes_per_s = self.rate.update(snapshot.bytes, now);
+        // Words wait for a terminal that is stopped; how far it is can be shown later.
+        if is_behind() {
+            return;
+        }
         match &mut self.mode {
             Mode::Lines { last, line } if now.duration_since(*last) >= LINE_INTERVAL => {
                 *last = now;
