@@ -54,20 +54,41 @@ pub async fn connect_with_greeting<F: AsRef<[u8]>>(
     expected: Expected,
     greeting: &[F],
 ) -> Result<(Sender, Receiver, PeerIdentity), HandshakeError> {
-    let handshake = async {
-        let name = server_name(expected, identity.group);
-        let connection = UnbufferedClientConnection::new(Arc::clone(&identity.config), name);
-        let connection = connection.map_err(HandshakeError::Tls)?;
-        let done = drive(stream, connection, &identity.trust, KeyUsage::server_auth(), Some(expected)).await?;
-        let (mut sender, mut receiver, peer) = done;
+    let handshake = async { meet(stream, identity, expected).await?.greet(greeting).await };
+    timeout(HANDSHAKE_TIME, handshake).await.unwrap_or(Err(HandshakeError::Timeout))
+}
+
+/// A peer that has proved to be the one that was expected, and knows nothing of us yet.
+pub(crate) struct Met {
+    sender: Sender,
+    receiver: Receiver,
+    peer: PeerIdentity,
+}
+
+/// The first half of [`connect_with_greeting`]. It has no limit of time.
+pub(crate) async fn meet(stream: TcpStream, identity: &Identity, expected: Expected) -> Result<Met, HandshakeError> {
+    let name = server_name(expected, identity.group);
+    let connection = UnbufferedClientConnection::new(Arc::clone(&identity.config), name);
+    let connection = connection.map_err(HandshakeError::Tls)?;
+    let done = drive(stream, connection, &identity.trust, KeyUsage::server_auth(), Some(expected)).await?;
+    let (sender, receiver, peer) = done;
+    Ok(Met { sender, receiver, peer })
+}
+
+impl Met {
+    /// Shows the peer who we are, and waits until it has let us in. It has no limit of time.
+    pub(crate) async fn greet<F: AsRef<[u8]>>(
+        self,
+        greeting: &[F],
+    ) -> Result<(Sender, Receiver, PeerIdentity), HandshakeError> {
+        let Met { mut sender, mut receiver, peer } = self;
         sender.send_frames(greeting).await.map_err(HandshakeError::from_channel)?;
         match receiver.next().await.map_err(HandshakeError::from_channel)? {
             Incoming::Frame([WELCOME_TYPE]) => Ok((sender, receiver, peer)),
             Incoming::Closed => Err(HandshakeError::Closed),
             _ => Err(HandshakeError::NotMobcast),
         }
-    };
-    timeout(HANDSHAKE_TIME, handshake).await.unwrap_or(Err(HandshakeError::Timeout))
+    }
 }
 
 /// Lets the peer at the other end of `stream` in, if it has a certificate that `identity` admits.

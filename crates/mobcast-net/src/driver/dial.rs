@@ -5,22 +5,24 @@ use std::io;
 use std::iter;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mobcast_proto::io::PeerIdentity;
 use mobcast_proto::wire::codec::DecodeError;
 use mobcast_proto::wire::{Frame, Hello, NODE_UNKNOWN, PROTOCOL_VERSION};
 use tokio::net::TcpStream;
-use tokio::time::{timeout, timeout_at};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
-use crate::channel::{
-    ChannelError, HANDSHAKE_TIME, HandshakeError, Incoming, Receiver, Sender, accept, connect_with_greeting, socket,
-};
+use crate::channel::{ChannelError, HANDSHAKE_TIME, HandshakeError, Incoming, Receiver, Sender, accept, meet, socket};
 use crate::tls;
 use crate::tls::{Expected, Identity, ServerIdentity};
 
 /// All attempts of one dial together.
 const DIAL_TIME: Duration = Duration::from_secs(5);
+/// An address that has not answered in this time is waited for beside the next one.
+const NEXT_AFTER: Duration = Duration::from_millis(250);
 
 /// A channel to a peer whose greeting was read.
 #[derive(Debug)]
@@ -136,6 +138,26 @@ impl DialError {
             | DialError::NoGreeting { .. } => false,
         }
     }
+
+    /// Whether it is the wanted peer that refuses, which has proved before who it is: no other address has a better answer.
+    fn is_from_peer(&self) -> bool {
+        match self {
+            DialError::OtherVersion { .. } | DialError::OtherGroup { .. } | DialError::OtherNode { .. } => true,
+            DialError::Handshake { source, .. } => {
+                matches!(source, HandshakeError::NotAdmitted(_) | HandshakeError::Expired)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the address has given an answer that would be the same a moment later: nothing of ours is there, or it refuses.
+    fn is_answer(&self) -> bool {
+        match self {
+            DialError::Connect { source, .. } => source.kind() == io::ErrorKind::ConnectionRefused,
+            DialError::Handshake { source: HandshakeError::NotMobcast, .. } => true,
+            other => other.is_refusal(),
+        }
+    }
 }
 
 /// Whom to dial, and as whom.
@@ -145,7 +167,7 @@ pub struct DialPlan {
     pub identity: Identity,
     /// Who must answer.
     pub expected: Expected,
-    /// Any of these.
+    /// Any of these, the best one first.
     pub addresses: Vec<SocketAddr>,
     /// This node's greeting.
     pub hello: Hello,
@@ -153,38 +175,65 @@ pub struct DialPlan {
     pub greeting: Vec<Frame>,
 }
 
-/// Tries the addresses one after the other, within 5 s; the last failure is returned, unless an earlier one was a
-/// refusal.
+/// Who answers first at one of the addresses, within 5 s. They are tried in their order, the next one when those before have
+/// had a moment or one has failed, and none is given up for another one: from far away an answer takes its time.
 pub async fn dial(plan: DialPlan) -> Result<Established, DialError> {
-    let deadline = Instant::now() + DIAL_TIME;
-    let mut failure = DialError::NoAddress;
-    let count = plan.addresses.len() as u32;
-    for (i, &address) in plan.addresses.iter().enumerate() {
-        // Each address gets its share of what is left, so that one that swallows packets does not use it up.
-        let share = deadline.saturating_duration_since(Instant::now()) / (count - i as u32);
-        let until = tokio::time::Instant::now() + share;
-        let attempt = timeout_at(until, dial_one(&plan, address)).await;
-        match attempt.unwrap_or_else(|_| Err(timed_out(address))) {
-            Ok(established) => return Ok(established),
-            Err(error) if failure.is_refusal() => drop(error),
-            Err(error) => failure = error,
+    // Of those that have not answered in the end, this is what is told.
+    let mut failures: Vec<DialError> = plan.addresses.iter().map(|&address| timed_out(address)).collect();
+    match timeout(DIAL_TIME, race(plan, &mut failures)).await {
+        Ok(Some(decided)) => decided,
+        Ok(None) | Err(_) => Err(telling(failures)),
+    }
+}
+
+/// The first success, or a refusal by the peer itself; none if all have failed.
+async fn race(plan: DialPlan, failures: &mut [DialError]) -> Option<Result<Established, DialError>> {
+    let (plan, turn) = (Arc::new(plan), Arc::new(Semaphore::new(1)));
+    let mut attempts = JoinSet::new();
+    let mut addresses = plan.addresses.iter().enumerate();
+    loop {
+        if let Some((index, &address)) = addresses.next() {
+            let (plan, turn) = (Arc::clone(&plan), Arc::clone(&turn));
+            attempts.spawn(async move { (index, dial_one(&plan, address, &turn).await) });
+        } else if attempts.is_empty() {
+            return None;
+        }
+        let pause = if addresses.len() > 0 { NEXT_AFTER } else { DIAL_TIME };
+        match timeout(pause, attempts.join_next()).await {
+            Ok(Some(Ok((_, Ok(established))))) => return Some(Ok(established)),
+            Ok(Some(Ok((_, Err(error))))) if error.is_from_peer() => return Some(Err(error)),
+            Ok(Some(Ok((index, Err(error))))) => failures[index] = error,
+            Ok(_) | Err(_) => {}
         }
     }
-    Err(failure)
+}
+
+/// Which of the failures, in the order of their addresses, says most: the first address is the best one, and those behind it
+/// may be private to a machine and lead to strangers. So what those say counts only if every address has answered.
+fn telling(mut failures: Vec<DialError>) -> DialError {
+    let all_answered = failures.iter().all(DialError::is_answer);
+    let refusal = failures.iter().position(|failure| all_answered && failure.is_refusal());
+    if failures.is_empty() { DialError::NoAddress } else { failures.swap_remove(refusal.unwrap_or(0)) }
 }
 
 fn timed_out(address: SocketAddr) -> DialError {
     DialError::Connect { address, source: io::ErrorKind::TimedOut.into() }
 }
 
-async fn dial_one(plan: &DialPlan, address: SocketAddr) -> Result<Established, DialError> {
+/// Several attempts may reach the peer; `turn` is for one of them at a time to show who this node is, so that it is not taken for
+/// two.
+async fn dial_one(plan: &DialPlan, address: SocketAddr, turn: &Semaphore) -> Result<Established, DialError> {
     let stream = socket::dial(address, DIAL_TIME).await.map_err(|source| DialError::Connect { address, source })?;
+    let failed = |source| DialError::Handshake { address, source };
+    let met = meet(stream, &plan.identity, plan.expected).await.map_err(failed)?;
+    let turn = turn.acquire().await.expect("nobody closes it");
     let hello = Frame::Hello(plan.hello.clone());
     let greeting: Vec<_> = iter::once(&hello).chain(&plan.greeting).map(Frame::encode).collect();
-    let channel = connect_with_greeting(stream, &plan.identity, plan.expected, &greeting).await;
-    let (sender, mut receiver, peer) = channel.map_err(|source| DialError::Handshake { address, source })?;
+    let (sender, mut receiver, peer) = met.greet(&greeting).await.map_err(failed)?;
     let hello = read_hello(address, &mut receiver).await?;
     let identity = check_hello(address, &hello, plan.hello.group, peer)?;
+    // It was the last one.
+    turn.forget();
     Ok(Established { identity, hello, address, sender, receiver })
 }
 
@@ -252,3 +301,6 @@ fn check_hello(
         _ => Err(DialError::OtherNode { address }),
     }
 }
+
+#[cfg(test)]
+mod tests;

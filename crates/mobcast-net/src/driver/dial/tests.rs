@@ -1,0 +1,141 @@
+//! Dialling peers of several addresses, not all of which lead to them.
+
+use mobcast_proto::group::ticket::Ticket;
+use mobcast_proto::{ClusterId, GroupId, NodeId};
+use rustls::{AlertDescription, CertificateError};
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::driver::clock::unix_s;
+use crate::driver::keys::Keys;
+
+const GROUP: GroupId = GroupId([7; 16]);
+
+fn hello(node: NodeId) -> Hello {
+    Hello { version: PROTOCOL_VERSION, group: GROUP, node, cluster: ClusterId(0), stream: 0, plain: false }
+}
+
+/// A coordinator's doorway, and how a joiner dials it at these addresses.
+fn group(addresses: Vec<SocketAddr>) -> (Arc<Doorway>, DialPlan) {
+    let (secret, expires_unix_s, authority) = ([3; 32], unix_s() + 3600, Default::default());
+    let mut ticket = Ticket { addresses: addresses.clone(), group: GROUP, secret, expires_unix_s, authority };
+    let (coordinator, ..) = Keys::found(&mut ticket).expect("keys");
+    let doorway = coordinator.doorway(hello(NodeId(0))).expect("an identity").expect("it is a member");
+    let joiner = Keys::join(&ticket).expect("keys");
+    let identity = joiner.joiner().expect("it wants to join").clone();
+    let (expected, greeting) = (Expected::Coordinator, Vec::new());
+    (Arc::new(doorway), DialPlan { identity, expected, addresses, hello: hello(NODE_UNKNOWN), greeting })
+}
+
+async fn listener() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("free ports");
+    let address = listener.local_addr().expect("bound");
+    (listener, address)
+}
+
+/// An address at which nobody listens.
+async fn closed() -> SocketAddr {
+    listener().await.1
+}
+
+async fn arrival(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    listener.accept().await.expect("somebody connects")
+}
+
+#[tokio::test]
+async fn the_best_address_is_waited_for_however_many_others_there_are() {
+    let (best, address) = listener().await;
+    let (silent, second) = listener().await;
+    let mut addresses = vec![address, second];
+    for _ in 2..8 {
+        addresses.push(closed().await);
+    }
+    let (doorway, plan) = group(addresses);
+    let far_away = async {
+        let (stream, from) = arrival(&best).await;
+        // Before it answers, the next address is tried.
+        let held = arrival(&silent).await;
+        let admitted = admit(stream, from, doorway, HANDSHAKE_TIME).await;
+        (admitted, held)
+    };
+    let (dialled, (admitted, _held)) = tokio::join!(dial(plan), far_away);
+    assert_eq!(dialled.expect("it has answered").address, address);
+    assert!(admitted.is_ok());
+}
+
+#[tokio::test]
+async fn a_node_that_reaches_its_peer_twice_is_not_taken_for_two() {
+    let (first, address) = listener().await;
+    let (second, other) = listener().await;
+    let (doorway, plan) = group(vec![address, other]);
+    let peer = async {
+        let (one, from) = arrival(&first).await;
+        let (two, from_too) = arrival(&second).await;
+        let again = admit(two, from_too, Arc::clone(&doorway), HANDSHAKE_TIME);
+        let admitted = tokio::join!(admit(one, from, Arc::clone(&doorway), HANDSHAKE_TIME), again);
+        [admitted.0.is_ok(), admitted.1.is_ok()]
+    };
+    let (dialled, admitted) = tokio::join!(dial(plan), peer);
+    dialled.expect("it has answered twice");
+    assert_eq!(admitted.iter().filter(|&&is_in| is_in).count(), 1);
+}
+
+#[tokio::test]
+async fn what_the_peer_itself_refuses_is_told_wherever_it_was_reached() {
+    let (_silent, first) = listener().await;
+    let (listener, second) = listener().await;
+    let (doorway, mut plan) = group(vec![first, second]);
+    plan.hello.group = GroupId([8; 16]);
+    let peer = async {
+        let (stream, from) = arrival(&listener).await;
+        admit(stream, from, doorway, HANDSHAKE_TIME).await
+    };
+    let (dialled, _) = tokio::join!(dial(plan), peer);
+    assert!(matches!(dialled, Err(DialError::OtherGroup { address }) if address == second));
+}
+
+// ---- What is told ----
+
+fn address(host: u8) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, host], 7077))
+}
+
+fn refused(host: u8) -> DialError {
+    DialError::Connect { address: address(host), source: io::ErrorKind::ConnectionRefused.into() }
+}
+
+fn stranger(host: u8) -> DialError {
+    let source = HandshakeError::Untrusted(CertificateError::UnknownIssuer);
+    DialError::Handshake { address: address(host), source }
+}
+
+#[track_caller]
+fn tells(failures: Vec<DialError>, expected: &DialError) {
+    assert_eq!(telling(failures).to_string(), expected.to_string());
+}
+
+#[test]
+fn of_several_failures_the_best_address_is_told() {
+    tells(vec![timed_out(address(1)), refused(2)], &timed_out(address(1)));
+    tells(vec![refused(1), timed_out(address(2))], &refused(1));
+    tells(Vec::new(), &DialError::NoAddress);
+}
+
+#[test]
+fn a_stranger_at_another_address_refuses_nobody_as_long_as_one_has_not_answered() {
+    tells(vec![timed_out(address(1)), stranger(2)], &timed_out(address(1)));
+    tells(vec![refused(1), stranger(2), timed_out(address(3))], &refused(1));
+    tells(vec![refused(1), stranger(2), refused(3)], &stranger(2));
+    let busy = DialError::Handshake { address: address(1), source: HandshakeError::Closed };
+    tells(vec![busy, stranger(2)], &DialError::Handshake { address: address(1), source: HandshakeError::Closed });
+    // Where the peer should be, somebody else is.
+    tells(vec![stranger(1), timed_out(address(2))], &stranger(1));
+}
+
+#[test]
+fn only_who_has_shown_that_it_is_the_peer_ends_all_attempts() {
+    let not_admitted = HandshakeError::NotAdmitted(AlertDescription::UnknownCA);
+    assert!(DialError::Handshake { address: address(1), source: not_admitted }.is_from_peer());
+    assert!(!stranger(1).is_from_peer() && stranger(1).is_refusal() && stranger(1).is_answer());
+    assert!(refused(1).is_answer() && !timed_out(address(1)).is_answer());
+}
