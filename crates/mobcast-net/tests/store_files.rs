@@ -7,7 +7,7 @@ use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mobcast_net::store::{Finished, ObjectSink, ObjectSource, SinkOptions, SinkTarget, StoreError};
 use mobcast_proto::content::{Descriptor, FileMeta, ObjectKind};
@@ -54,6 +54,27 @@ fn files_of_all_lengths_arrive_with_mode_and_time() {
         assert_eq!((metadata.mode() & 0o7777, metadata.modified().expect("time")), (0o751, when));
     }
     assert!(partials(dir.path()).is_empty());
+}
+
+#[test]
+fn a_file_that_its_user_changes_is_not_served_any_more() {
+    let dir = tempdir();
+    let source = file_of(&dir.path().join("from"), 3 * PIECE);
+    let (to, data) = (dir.path().join("to"), object(&source));
+    let sink = ObjectSink::open(to_path(&to), &descriptor(&source), &options(false, false)).expect("open");
+    fill(&sink, &data, 0).expect("writes");
+    sink.finish(data.len() as u64).expect("finish");
+    let mut back = vec![0; PIECE];
+    sink.read_at(0, &mut back).expect("as it was received");
+    assert!(sink.seems_unchanged() && back == data[..PIECE]);
+    let file = fs::File::options().write(true).open(&to).expect("open");
+    file.write_all_at(b"x", 2 * PIECE as u64).expect("write");
+    file.set_modified(SystemTime::now() + Duration::from_secs(1)).expect("set time");
+    let error = sink.read_at(0, &mut back).expect_err("any of it may be another");
+    assert!(matches!(&error, StoreError::Changed { path, .. } if *path == to), "{error}");
+    assert!(!sink.seems_unchanged());
+    file.set_len(10).expect("truncate");
+    assert!(matches!(sink.read_at(0, &mut back), Err(StoreError::Changed { .. })));
 }
 
 #[test]

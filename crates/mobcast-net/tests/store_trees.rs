@@ -55,6 +55,28 @@ fn a_file_that_changes_after_it_was_read_is_noticed_when_it_is_served() {
 }
 
 #[test]
+fn a_file_of_a_tree_that_its_user_changes_is_not_served_any_more() {
+    let dir = tempdir();
+    let (from, plain, merged) = (dir.path().join("from"), dir.path().join("plain"), dir.path().join("merged"));
+    write(from.join("a/kept"), &[1; 2 * PIECE]);
+    write(from.join("b/changed"), &[2; 2 * PIECE]);
+    write(merged.join("mine"), b"mine");
+    let source = ObjectSource::open(&from).expect("open");
+    let (data, start) = (object(&source), source.description().index_length as usize);
+    for (to, force) in [(plain, false), (merged, true)] {
+        let sink = ObjectSink::open(to_path(&to), &descriptor(&source), &options(force, false)).expect("open");
+        fill(&sink, &data, start).expect("writes");
+        sink.finish(data.len() as u64).expect("finish");
+        write(to.join("b/changed"), &[3; 2 * PIECE]);
+        let mut back = vec![0; 2 * PIECE];
+        sink.read_at(start as u64, &mut back).expect("nobody has touched it");
+        assert!(back == [1; 2 * PIECE]);
+        let error = sink.read_at((start + 2 * PIECE) as u64, &mut back).expect_err("written to");
+        assert!(matches!(&error, StoreError::Changed { path, .. } if *path == to.join("b/changed")), "{error}");
+    }
+}
+
+#[test]
 fn two_names_that_are_one_file_here_are_not_mixed() {
     let (dir, from) = (tempdir(), tempdir());
     write(from.path().join("a/one"), b"first");

@@ -5,8 +5,9 @@ mod common;
 mod hostile_support;
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use common::*;
 use hostile_support::{Link, Puppet};
@@ -121,6 +122,28 @@ async fn a_source_that_is_written_to_while_links_wait_does_not_make_its_root_a_f
     assert!(error.to_string().contains("changed while it was being sent"), "{error}");
     within(root.leave()).await;
     within(receiver.leave()).await;
+    while let Some(event) = within(events.next()).await {
+        assert!(!matches!(event, GroupEvent::PeerDropped { .. }), "{event:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_its_user_changes_does_not_make_its_receiver_a_forger() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (root, receivers) = group(&["a"]).await;
+    let bytes = pattern(1_000_000);
+    let _broadcast = within(root.broadcast(Source::bytes(bytes.clone()), options_for(2))).await.expect("started");
+    let copy = dir.path().join("copy");
+    let (_served, _) = receive_path(&receivers[0], &copy).await.expect("received");
+    let file = std::fs::File::options().write(true).open(&copy).expect("there");
+    file.write_all_at(&vec![7; 1_000_000], 0).expect("written");
+    file.set_modified(SystemTime::now() + Duration::from_secs(1)).expect("set");
+    let late = join(&root, "late", "a").await;
+    let mut events = late.events();
+    let (_received, completed) = receive_bytes(&late).await.expect("the root has what the receiver has not any more");
+    assert_eq!(completed.data.as_deref(), Some(&bytes));
+    within(root.leave()).await;
+    within(late.leave()).await;
     while let Some(event) = within(events.next()).await {
         assert!(!matches!(event, GroupEvent::PeerDropped { .. }), "{event:?}");
     }

@@ -43,7 +43,8 @@ impl Store {
     pub fn seems_unchanged(&self) -> bool {
         match self {
             Store::Source(source) => source.seems_unchanged(),
-            Store::Sink(_) | Store::Filler => true,
+            Store::Sink(sink) => sink.seems_unchanged(),
+            Store::Filler => true,
         }
     }
 

@@ -21,6 +21,7 @@ pub mod pieces;
 pub mod sink;
 pub mod source;
 mod spool;
+mod stamp;
 pub mod synthetic;
 
 pub use at_hand::{AtHand, is_in_memory};

@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use mobcast_proto::content::Descriptor;
@@ -28,6 +28,7 @@ use crate::store::beneath::{
     HandleCache, check_space, for_each_nonzero, open_beneath, open_dir_beneath, partial_name, remove_tree,
 };
 use crate::store::error::below;
+use crate::store::stamp::Stamp;
 
 /// Directory handles kept: a piece of small files comes from few directories, which follow one another.
 const CACHED_DIRECTORIES: usize = 64;
@@ -46,6 +47,8 @@ pub(super) struct DirectorySink {
     collecting: Mutex<Collecting>,
     received: OnceLock<Received>,
     pub(super) restorer: Restorer,
+    /// Whether the file system has kept the times of all files, so that they tell which of them is changed afterwards.
+    keeps_times: AtomicBool,
     phase: RwLock<Phase>,
 }
 
@@ -171,6 +174,7 @@ impl DirectorySink {
             collecting: Mutex::new(Collecting { index, index_received: 0, early, early_bytes: 0 }),
             received: OnceLock::new(),
             restorer: Restorer::new(options.preserve),
+            keeps_times: AtomicBool::new(true),
             phase: RwLock::new(Phase::Partial),
         })
     }
@@ -321,6 +325,9 @@ impl DirectorySink {
             fs::ftruncate(file, size).map_err(cannot)?;
         }
         self.restorer.restore(file, &what.attributes).map_err(cannot)?;
+        if self.check_sealed(tree, entry, file).is_err() {
+            self.keeps_times.store(false, Ordering::Release);
+        }
         if !syncfs_tells_errors() {
             fs::fdatasync(file).map_err(|error| self.error("sync", tree, entry, error))?;
         }
@@ -340,22 +347,39 @@ impl DirectorySink {
         };
         for segment in received.tree.segments(content_offset..content_offset + buf.len() as u64) {
             let at = (segment.content_offset - content_offset) as usize;
-            self.read_segment(&received.tree, segment, &mut buf[at..at + segment.len as usize])?;
+            self.read_segment(received, segment, &mut buf[at..at + segment.len as usize])?;
         }
         Ok(())
     }
 
-    fn read_segment(&self, tree: &Tree, segment: Segment, buf: &mut [u8]) -> Result<(), StoreError> {
-        let cannot = |error: std::io::Error| self.error("read", tree, segment.entry, error);
-        let file = self.open_for_reading(tree, segment.entry).map_err(|error| cannot(error.into()))?;
+    fn read_segment(&self, received: &Received, segment: Segment, buf: &mut [u8]) -> Result<(), StoreError> {
+        let (tree, entry) = (&received.tree, segment.entry);
+        let cannot = |error: std::io::Error| self.error("read", tree, entry, error);
+        let file = self.open_for_reading(tree, entry).map_err(|error| cannot(error.into()))?;
+        let read = self.read_file(tree, segment, &file, buf).map_err(cannot);
+        // Its user has it by its name, and may do with it what he likes.
+        if received.sealed.contains(entry) && self.keeps_times.load(Ordering::Acquire) {
+            self.check_sealed(tree, entry, &file)?;
+        }
+        read
+    }
+
+    /// Whether a file that has got all its attributes is still as it was.
+    fn check_sealed(&self, tree: &Tree, entry: u32, file: &File) -> Result<(), StoreError> {
+        let TreeEntry { kind: EntryKind::File { size, .. }, attributes, .. } = tree.entry(entry) else { return Ok(()) };
+        let stamp = Stamp { size: *size, modified: (attributes.modified_s, attributes.modified_ns) };
+        stamp.check(file, || below(&self.path, &tree.path(entry)))
+    }
+
+    fn read_file(&self, tree: &Tree, segment: Segment, file: &File, buf: &mut [u8]) -> std::io::Result<()> {
         let is_sparse = matches!(tree.entry(segment.entry).kind, EntryKind::File { sparse: true, .. });
         if !is_sparse {
-            return file.read_exact_at(buf, segment.file_offset).map_err(cannot);
+            return file.read_exact_at(buf, segment.file_offset);
         }
         // The file gets its length at the end; what it does not reach yet are zeros that were left out.
         let mut filled = 0;
         while filled < buf.len() {
-            match file.read_at(&mut buf[filled..], segment.file_offset + filled as u64).map_err(cannot)? {
+            match file.read_at(&mut buf[filled..], segment.file_offset + filled as u64)? {
                 0 => break,
                 len => filled += len,
             }

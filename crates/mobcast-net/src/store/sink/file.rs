@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use mobcast_proto::content::{Descriptor, FileMeta, ObjectKind};
 use rustix::fs::{self, AtFlags, FallocateFlags, Mode, OFlags};
@@ -16,6 +16,7 @@ use super::{Finished, Sink};
 use crate::store::StoreError;
 use crate::store::beneath::{check_space, for_each_nonzero, modified, partial_name, permissions};
 use crate::store::source::device_size;
+use crate::store::stamp::Stamp;
 use crate::store::{AtHand, is_in_memory};
 
 /// A file or block device being received.
@@ -29,6 +30,8 @@ pub(super) struct FileSink {
     partial: Option<Partial>,
     /// Whether blocks of zeros may be left out.
     sparse: bool,
+    /// What it is like once it is finished; a device has nothing that tells.
+    stamp: OnceLock<Stamp>,
 }
 
 #[derive(Debug)]
@@ -62,7 +65,8 @@ impl FileSink {
         let meta = (descriptor.kind == ObjectKind::File).then_some(descriptor.meta);
         let phase = Mutex::new(Phase::Partial);
         let partial = Some(Partial { place, name, meta, phase });
-        let sink = FileSink { in_memory: is_in_memory(&file), file, path, partial, sparse };
+        let (in_memory, stamp) = (is_in_memory(&file), OnceLock::new());
+        let sink = FileSink { file, in_memory, path, partial, sparse, stamp };
         // From here on, an error must not leave the partial file.
         sink.reserve(length).inspect_err(|_| sink.abandon())?;
         Ok(sink)
@@ -81,7 +85,7 @@ impl FileSink {
         if needed > size {
             return Err(StoreError::DeviceTooSmall { path, size, needed });
         }
-        Ok(FileSink { file, in_memory: false, path, partial: None, sparse: false })
+        Ok(FileSink { file, in_memory: false, path, partial: None, sparse: false, stamp: OnceLock::new() })
     }
 
     /// A file with holes only gets its length; others get their blocks, so that a full disk is known at once. A tmpfs
@@ -148,7 +152,13 @@ impl Sink for FileSink {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
-        self.file.read_exact_at(buf, offset).map_err(|error| self.error("read", error))
+        let read = self.file.read_exact_at(buf, offset).map_err(|error| self.error("read", error));
+        // Its user has it by its name, and may do with it what he likes.
+        self.stamp.get().map_or(Ok(()), |stamp| stamp.check(&self.file, || self.path.clone())).and(read)
+    }
+
+    fn seems_unchanged(&self) -> bool {
+        self.stamp.get().is_none_or(|stamp| stamp.seems_kept(&self.file))
     }
 
     fn at_hand(&self) -> Option<AtHand<'_>> {
@@ -161,6 +171,8 @@ impl Sink for FileSink {
         }
         fs::fsync(&self.file).map_err(|error| self.error("sync", error))?;
         if let Some(partial) = &self.partial {
+            let metadata = self.file.metadata().map_err(|error| self.error("read", error))?;
+            self.stamp.get_or_init(|| Stamp::of(&metadata));
             partial.name_it()?;
             partial.place.sync()?;
         }

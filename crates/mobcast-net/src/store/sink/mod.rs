@@ -102,6 +102,10 @@ trait Sink: Send + Sync {
     fn at_hand(&self) -> Option<AtHand<'_>> {
         None
     }
+    /// Whether nothing is known by which what is at hand has changed since `finish`. Does not wait.
+    fn seems_unchanged(&self) -> bool {
+        true
+    }
     /// Whether `finish` and `abandon` wait for nothing.
     fn ends_at_once(&self) -> bool {
         false
@@ -177,8 +181,8 @@ impl ObjectSink {
         Ok(())
     }
 
-    /// Reads back bytes that were written, also after [`ObjectSink::finish`]. What was not written reads as
-    /// anything or as an error.
+    /// Reads back bytes that were written, also after [`ObjectSink::finish`]: [`StoreError::Changed`] if they come from a file
+    /// that somebody has changed since. What was not written reads as anything or as an error.
     pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
         self.check_range(offset, buf.len())?;
         self.sink.read_at(offset, buf)
@@ -188,6 +192,11 @@ impl ObjectSink {
     /// somebody writes to it.
     pub fn at_hand(&self) -> Option<AtHand<'_>> {
         self.sink.at_hand()
+    }
+
+    /// Whether nothing is known by which what is at hand has changed since it was finished; for those who must not wait.
+    pub fn seems_unchanged(&self) -> bool {
+        self.sink.seems_unchanged()
     }
 
     /// Writes out what has arrived without a gap, if the sink is a pipe; a no-op for others. Blocks as long as the

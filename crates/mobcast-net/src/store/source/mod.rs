@@ -13,8 +13,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use mobcast_proto::content::{Descriptor, FileMeta, ObjectKind};
 use mobcast_proto::limits::OBJECT_BYTES_MAX;
-use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, statx};
+use rustix::fs::{FileType, OFlags};
 
+use super::stamp::Stamp;
 use super::{AtHand, StoreError, is_in_memory, synthetic_fill};
 
 mod directory;
@@ -268,7 +269,7 @@ struct FileSource {
     in_memory: bool,
     path: PathBuf,
     /// Size and time of last modification when it was opened; a device has no such time.
-    stamp: Option<(u64, i64, i64)>,
+    stamp: Option<Stamp>,
 }
 
 impl FileSource {
@@ -290,7 +291,7 @@ impl FileSource {
             sparse: metadata.blocks() * 512 < metadata.size(),
         };
         let (kind, length) = (ObjectKind::File, Some(metadata.size()));
-        let stamp = Some((metadata.size(), metadata.mtime(), metadata.mtime_nsec()));
+        let stamp = Some(Stamp::of(metadata));
         let data = Data::File(FileSource { in_memory: is_in_memory(&file), file, path: path.to_owned(), stamp });
         Ok((SourceDescription { kind, name, meta, length, index_length: 0 }, data))
     }
@@ -311,24 +312,11 @@ impl FileSource {
 
     /// As `check_unchanged`, by what the system knows without asking a server. Where it cannot say, as if nothing had changed.
     fn seems_unchanged(&self) -> bool {
-        let Some((size, modified_s, modified_ns)) = self.stamp else { return true };
-        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-        let Ok(stat) = statx(&self.file, "", flags, StatxFlags::SIZE | StatxFlags::MTIME) else { return true };
-        let modified = (stat.stx_mtime.tv_sec, i64::from(stat.stx_mtime.tv_nsec));
-        (stat.stx_size, modified) == (size, (modified_s, modified_ns))
+        self.stamp.is_none_or(|stamp| stamp.seems_kept(&self.file))
     }
 
     fn check_unchanged(&self) -> Result<(), StoreError> {
-        let Some((size, modified_s, modified_ns)) = self.stamp else { return Ok(()) };
-        let metadata = self.file.metadata().map_err(|error| StoreError::io("read", &self.path, error))?;
-        let what = if metadata.size() != size {
-            "its size is another"
-        } else if (metadata.mtime(), metadata.mtime_nsec()) != (modified_s, modified_ns) {
-            "it was written to"
-        } else {
-            return Ok(());
-        };
-        Err(StoreError::Changed { path: self.path.clone(), what })
+        self.stamp.map_or(Ok(()), |stamp| stamp.check(&self.file, || self.path.clone()))
     }
 }
 
