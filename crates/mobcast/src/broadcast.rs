@@ -66,7 +66,14 @@ impl Offer {
         // From here on, giving up is what its drop does.
         let broadcast = Broadcast::new(group, transfer, None);
         let quick = sink.0.opens_at_once();
-        let opened = aside(quick, move || ObjectSink::open(sink.0, &descriptor, &options)).await?;
+        let opening = Arc::clone(&broadcast.group.openings).read_owned().await;
+        let open = move || {
+            // A pipe has nothing to be removed, and may wait for ever.
+            let opening = (!sink.0.waits_for_reader()).then_some(opening);
+            // If nobody waits for it any more, the sink is dropped, and after it, what says that there is one.
+            (ObjectSink::open(sink.0, &descriptor, &options), opening)
+        };
+        let (opened, _opening) = aside(quick, open).await?;
         let driver = broadcast.group.driver.handle();
         match opened {
             Ok(sink) => driver.accept(broadcast.id(), Arc::new(sink)).await,

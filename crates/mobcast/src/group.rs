@@ -16,7 +16,7 @@ use mobcast_proto::strategy::choice::{AUTO, Extent, Unknown, candidates, choose}
 use mobcast_proto::strategy::overlay::Overlays;
 use mobcast_proto::strategy::{Registry, StrategyKind, piece_size_of};
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, RwLock, mpsc};
 use tokio::time::timeout;
 
 use crate::gauge::Kind;
@@ -60,6 +60,8 @@ pub(crate) struct Inner {
     pub(crate) options: GroupOptions,
     ticket: Option<Ticket>,
     offers: Mutex<mpsc::UnboundedReceiver<Arc<Transfer>>>,
+    /// Held, to be shared, while a destination is prepared: whoever leaves waits for it, as it leaves something behind.
+    pub(crate) openings: Arc<RwLock<()>>,
 }
 
 // ---- Coming and going ----
@@ -104,7 +106,8 @@ impl Group {
     ) -> Group {
         // It is set here and nowhere else.
         let _ = state.driver.set(driver.handle().clone());
-        Group { inner: Arc::new(Inner { driver, state, options, ticket, offers: Mutex::new(offers) }) }
+        let (offers, openings) = (Mutex::new(offers), Arc::default());
+        Group { inner: Arc::new(Inner { driver, state, options, ticket, offers, openings }) }
     }
 
     /// Waits until the node is a member, or will not become one.
@@ -119,9 +122,10 @@ impl Group {
     }
 
     /// Says goodbye and closes everything, within a second. What is not complete is given up, and its partial state
-    /// removed, which takes longer where that is a tree of many thousand files.
+    /// removed, which takes longer where that is a tree of many thousand files, or a file whose space is still being reserved.
     pub async fn leave(self) {
         self.inner.driver.leave().await;
+        let _all_prepared = self.inner.openings.write().await;
     }
 }
 

@@ -10,7 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use common::*;
-use mobcast::{BroadcastOptions, Error, Group, Source};
+use mobcast::{BroadcastOptions, Error, Group, Sink, SinkOptions, Source};
 
 /// Broadcasts of a group at a time, and some more.
 const MANY: usize = 80;
@@ -74,6 +74,32 @@ async fn who_has_everything_is_released_when_the_root_gives_up() {
     let _does_not_answer = within(receivers[1].next_offer()).await.expect("offered");
     within(broadcast.abort("changed its mind")).await;
     within(has_it.released()).await.expect("nobody waits for it");
+}
+
+#[test]
+fn who_leaves_waits_for_a_destination_that_is_being_prepared() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(1).build().expect("a runtime");
+    runtime.block_on(async {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (root, mut receivers) = group(&["a"]).await;
+        let started = root.broadcast(Source::bytes(pattern(200_000)), BroadcastOptions::default());
+        let _broadcast = within(started).await.expect("started");
+        let receiver = receivers.remove(0);
+        let offer = within(receiver.next_offer()).await.expect("offered");
+        // The one thread that may wait for a disk waits for something else.
+        let (go_on, held_up) = std::sync::mpsc::channel::<()>();
+        tokio::task::spawn_blocking(move || held_up.recv());
+        let mut receiving = Box::pin(offer.receive(Sink::path(Some(dir.path().join("copy"))), SinkOptions::default()));
+        assert!(poll_fn(|context| Poll::Ready(receiving.as_mut().poll(context))).await.is_pending());
+        drop(receiving);
+        let mut leaving = pin!(receiver.leave());
+        let left = tokio::time::timeout(Duration::from_secs(1), leaving.as_mut()).await;
+        assert!(left.is_err(), "the destination may still be made");
+        drop(go_on);
+        within(leaving).await;
+        assert_eq!(dir.path().read_dir().expect("listed").count(), 0);
+    });
 }
 
 /// A stream without end, which shares something as long as somebody reads it.

@@ -20,6 +20,7 @@
 //! without force, and the same command run twice never puts a tree into its own copy.
 
 use std::io::Write;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -260,6 +261,12 @@ impl SinkTarget {
     /// Whether an object can be given a place there without waiting for a disk.
     pub fn opens_at_once(&self) -> bool {
         matches!(self, SinkTarget::Bytes { .. })
+    }
+
+    /// Whether it is a named pipe, which is opened only when somebody reads it.
+    pub fn waits_for_reader(&self) -> bool {
+        let SinkTarget::Path(Some(path)) = self else { return false };
+        std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
     }
 }
 
