@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::panic::UnwindSafe;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -446,22 +447,63 @@ fn a_hard_link_to_a_link_is_no_way_out() {
     assert!(builder.push(b"b", Attributes::default(), EntryKind::HardLink { target: 1 }).is_err());
 }
 
-#[test]
-fn a_full_file_system_is_no_space() {
-    let dir = tempdir();
-    let mounted = std::process::Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
-        .arg(dir.path())
-        .status()
-        .is_ok_and(|status| status.success());
-    if !mounted {
+/// Does something while a small file system is mounted at a directory, if this process may do that.
+fn with_tmpfs(at: &Path, work: impl FnOnce() + UnwindSafe) {
+    let mut mount = std::process::Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(at);
+    if !mount.status().is_ok_and(|status| status.success()) {
         println!("skipped: mounting a small tmpfs needs root");
         return;
     }
-    let result = std::panic::catch_unwind(|| fill_small_file_system(dir.path()));
-    let unmounted = std::process::Command::new("umount").arg(dir.path()).status();
+    let result = std::panic::catch_unwind(work);
+    let unmounted = std::process::Command::new("umount").arg(at).status();
     assert!(unmounted.is_ok_and(|status| status.success()));
-    result.expect("behaves on a full file system");
+    result.expect("behaves on a small file system");
+}
+
+#[test]
+fn a_full_file_system_is_no_space() {
+    let dir = tempdir();
+    with_tmpfs(dir.path(), || fill_small_file_system(dir.path()));
+}
+
+#[test]
+fn a_tree_is_not_merged_half_where_another_file_system_is_mounted() {
+    let dir = tempdir();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    write(from.join("a"), b"new");
+    write(from.join("sub/f"), b"new");
+    write(to.join("a"), b"old");
+    fs::create_dir(to.join("sub")).expect("mkdir");
+    with_tmpfs(&to.join("sub"), || {
+        let error = copy(&ObjectSource::open(&from).expect("open"), to_path(&to), &options(true, false));
+        let error = error.expect_err("nothing can be renamed to there");
+        assert!(matches!(&error, StoreError::OtherFileSystem { path } if *path == to.join("sub")), "{error}");
+        assert!(error.is_local_io());
+        assert_eq!(fs::read(to.join("a")).expect("read"), b"old");
+        assert!(partials(dir.path()).is_empty());
+    });
+}
+
+#[test]
+fn a_tree_is_not_merged_half_where_its_receiver_may_not_write() {
+    if fs::metadata("/proc/self").expect("stat").uid() == 0 {
+        println!("skipped: root may write everywhere");
+        return;
+    }
+    let dir = tempdir();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    write(from.join("a"), b"new");
+    write(from.join("sub/below/f"), b"new");
+    write(to.join("a"), b"old");
+    fs::create_dir(to.join("sub")).expect("mkdir");
+    chmod(&to.join("sub"), 0o555);
+    let error = copy(&ObjectSource::open(&from).expect("open"), to_path(&to), &options(true, false));
+    let error = error.expect_err("not permitted").to_string();
+    assert!(error.starts_with("cannot write into directory ") && error.contains("/to/sub: Permission"), "{error}");
+    assert_eq!(fs::read(to.join("a")).expect("read"), b"old");
+    chmod(&to.join("sub"), 0o755);
+    copy(&ObjectSource::open(&from).expect("open"), to_path(&to), &options(true, false)).expect("it may by now");
 }
 
 fn fill_small_file_system(mount: &Path) {

@@ -47,6 +47,12 @@ pub enum StoreError {
         /// What it is.
         what: &'static str,
     },
+    /// A tree cannot be merged into what is mounted within its destination.
+    #[error("cannot merge into {}: another file system is mounted there; send what belongs there by itself", path.display())]
+    OtherFileSystem {
+        /// Where it is mounted.
+        path: PathBuf,
+    },
     /// The file system takes two names of a tree for one.
     #[error("{} and another name in the tree are the same file here; choose a destination that tells upper from lower case", path.display())]
     SameFile {
@@ -178,6 +184,7 @@ impl StoreError {
             | StoreError::NoSpace { .. }
             | StoreError::Exists { .. }
             | StoreError::Conflict { .. }
+            | StoreError::OtherFileSystem { .. }
             | StoreError::SameFile { .. }
             | StoreError::DeviceTooSmall { .. } => true,
             StoreError::Changed { .. }

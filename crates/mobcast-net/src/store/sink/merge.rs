@@ -4,7 +4,7 @@
 use std::fs::File;
 
 use mobcast_proto::content::tree::{EntryKind, Tree};
-use rustix::fs::{self, AtFlags, Mode};
+use rustix::fs::{self, Access, AtFlags, Mode, StatxFlags};
 use rustix::io::Errno;
 
 use super::directory::{DirectorySink, View};
@@ -16,21 +16,32 @@ use crate::store::error::below;
 const MERGE_HINT: &str = "it appeared while the tree was received; use --force to replace it";
 
 impl DirectorySink {
-    /// Refuses, before anything is received, a tree that has a file where the destination has a directory: whole
-    /// directories are never removed.
+    /// Refuses, before anything is received, a tree that could be merged in part only: one that has a file where the
+    /// destination has a directory (whole directories are never removed), or something for a directory that takes nothing from
+    /// here.
     pub(super) fn check_conflicts(&self, tree: &Tree, dir: &File) -> Result<(), StoreError> {
         let destination = self.view_of(dir)?;
+        let mount = mount_of(dir);
+        let mut checked = None;
         for (entry, what) in tree.entries().skip(1) {
+            // What is not there will be made.
+            let Ok(parent) = destination.directory(tree, what.parent) else { continue };
             if what.kind == EntryKind::Directory {
-                continue;
-            }
-            let is_in_the_way = match destination.directory(tree, what.parent) {
-                Ok(parent) => is_directory(&*parent, tree.name(entry)).unwrap_or(false),
-                Err(_) => false,
-            };
-            if is_in_the_way {
+                match destination.directory(tree, entry) {
+                    Ok(_) => continue,
+                    Err(Errno::ACCESS) => return Err(self.error("open directory", tree, entry, Errno::ACCESS)),
+                    Err(_) => {}
+                }
+            } else if is_directory(&*parent, tree.name(entry)).unwrap_or(false) {
                 return Err(self.conflict(tree, entry));
             }
+            if checked.replace(what.parent) == Some(what.parent) {
+                continue;
+            }
+            if mount_of(&parent) != mount {
+                return Err(StoreError::OtherFileSystem { path: below(&self.path, &tree.path(what.parent)) });
+            }
+            check_writable(&parent).map_err(|error| self.error("write into directory", tree, what.parent, error))?;
         }
         Ok(())
     }
@@ -48,20 +59,33 @@ impl DirectorySink {
     pub(super) fn merge(&self, tree: &Tree, dir: &File, replace: bool) -> Result<(), StoreError> {
         let destination = self.view_of(dir)?;
         let mut made = Vec::new();
+        let merged = self.merge_entries(tree, &destination, replace, &mut made);
+        // Those that were made stay, whatever the others say.
+        let restored = self.restore_directories(tree, &destination, made.into_iter());
+        merged.and(restored)
+    }
+
+    fn merge_entries(
+        &self,
+        tree: &Tree,
+        destination: &View,
+        replace: bool,
+        made: &mut Vec<u32>,
+    ) -> Result<(), StoreError> {
         for (entry, what) in tree.entries().skip(1) {
             let _entered = self.enter()?;
             let parent = destination
                 .directory(tree, what.parent)
                 .map_err(|error| self.error("open directory", tree, what.parent, error))?;
             if what.kind == EntryKind::Directory {
-                if self.merge_directory(tree, entry, &parent, &destination, replace)? {
+                if self.merge_directory(tree, entry, &parent, destination, replace)? {
                     made.push(entry);
                 }
             } else {
                 self.merge_file(tree, entry, &parent, replace)?;
             }
         }
-        self.restore_directories(tree, &destination, made.into_iter())
+        Ok(())
     }
 
     /// Makes sure that a directory is there; whether it was made.
@@ -104,5 +128,20 @@ impl DirectorySink {
             }
             _ => self.error("replace", tree, entry, error),
         })
+    }
+}
+
+/// Where a directory is: nothing can be renamed from one file system, or one mount of it, to another. None on kernels that do
+/// not tell.
+fn mount_of(dir: &File) -> Option<(u32, u32, u64)> {
+    let stat = fs::statx(dir, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | StatxFlags::MNT_ID).ok()?;
+    Some((stat.stx_dev_major, stat.stx_dev_minor, stat.stx_mnt_id))
+}
+
+/// Whether names can be made in a directory. What else stands in the way shows when they are.
+fn check_writable(dir: &File) -> Result<(), Errno> {
+    match fs::accessat(dir, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS) {
+        Err(error @ (Errno::ACCESS | Errno::ROFS)) => Err(error),
+        _ => Ok(()),
     }
 }
