@@ -58,6 +58,19 @@ fn a_sender_takes_the_port_that_firewalls_are_opened_for_or_says_which() {
     }
 }
 
+#[test]
+fn a_sender_without_a_network_says_that_its_ticket_is_of_no_use_to_others() {
+    let Some(mut lab) = Lab::new(Needs::Switches) else { return };
+    let alone = lab.alone();
+    let experiment = Experiment::new();
+    experiment.file("source", 100_000);
+    let send = send(&experiment, &alone, &["source", "--receivers=1"]);
+    assert!(addresses(&send).iter().all(|address| address.ip().is_loopback()));
+    send.expect_line("warning: only this machine can use the ticket");
+    recv(&experiment, &alone, "copy", &[]).succeeds();
+    send.succeeds();
+}
+
 /// By the kernel's count. From above only: on a busy machine, less may leave.
 #[test]
 fn a_limit_to_the_rate_is_not_exceeded_by_5_percent_on_the_wire() {

@@ -22,7 +22,7 @@ use rustix::fs::OFlags;
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::args::{NodeArgs, OutputArgs, piece_size, positive_time};
+use crate::args::{Listen, NodeArgs, OutputArgs, piece_size, positive_time};
 use crate::calibrate;
 use crate::failure::{Failure, Outcome, Status};
 use crate::interrupt::Interrupt;
@@ -289,10 +289,22 @@ fn tell_port(ticket: &mobcast::Ticket, args: &SendArgs, screen: &mut Screen) {
     }
 }
 
+/// Tells the person if nobody else can use the ticket, and that is not what the flags say.
+fn tell_alone(ticket: &mobcast::Ticket, args: &SendArgs, screen: &mut Screen) {
+    let is_chosen = matches!(args.node.listen, Some(Listen::At(_))) || args.node.advertise.is_some();
+    if !is_chosen && ticket.addresses.iter().all(|address| address.ip().is_loopback()) {
+        screen.say(
+            "warning: only this machine can use the ticket: it has no address in a network; connect it and start anew, or \
+             give --advertise",
+        );
+    }
+}
+
 /// Gives the ticket to the person or the file. With `--json`, standard output is kept for the report.
 fn hand_out(group: &Group, args: &SendArgs, screen: &mut Screen) -> Outcome {
     let ticket = group.ticket().expect("the founder has the ticket");
     tell_port(ticket, args, screen);
+    tell_alone(ticket, args, screen);
     if let Some(path) = &args.ticket_file {
         ticket::write_file(path, ticket)?;
     }

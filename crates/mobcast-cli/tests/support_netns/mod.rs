@@ -97,6 +97,11 @@ impl Lab {
         machines
     }
 
+    /// A machine that no network reaches.
+    pub fn alone(&mut self) -> Machine {
+        Machine { namespace: self.namespace() }
+    }
+
     /// Lays a line between two sites (by the order in which they were added) on which a packet takes `one_way`.
     pub fn connect(&mut self, first: usize, second: usize, one_way: Duration) {
         let ends = [first, second].map(|site| self.sites[site].router.as_str());

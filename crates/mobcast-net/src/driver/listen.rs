@@ -111,16 +111,23 @@ impl ListenPlan {
     }
 }
 
-/// The addresses of all interfaces that are up: IPv4 first, and none that is good on one link only.
+/// The addresses of all interfaces by which others may reach this machine.
 fn interface_addresses() -> Vec<IpAddr> {
     let interfaces = if_addrs::get_if_addrs().unwrap_or_else(|error| {
         warn!(%error, "cannot list the network interfaces; only this machine will reach this node");
         Vec::new()
     });
-    let mut found: Vec<IpAddr> = interfaces.iter().map(|interface| interface.ip()).filter(is_global).collect();
-    found.push(Ipv4Addr::LOCALHOST.into());
-    found.sort_by_key(|ip| (ip.is_loopback(), ip.is_ipv6()));
-    found
+    best_of(interfaces.iter().map(|interface| interface.ip()).collect())
+}
+
+/// IPv4 first, and none that is good on one link only, unless there are no others: two machines on a cable may have no more. An
+/// IPv6 address of that kind is of no use without the name of the link. Loopback's is for this machine alone.
+fn best_of(mut found: Vec<IpAddr>) -> Vec<IpAddr> {
+    let is_on_a_link = |ip: &IpAddr| matches!(ip, IpAddr::V4(ip) if ip.is_link_local());
+    let has_global = found.iter().any(is_global);
+    found.retain(|ip| if has_global { is_global(ip) } else { is_on_a_link(ip) });
+    found.sort_by_key(IpAddr::is_ipv6);
+    if found.is_empty() { vec![Ipv4Addr::LOCALHOST.into()] } else { found }
 }
 
 fn is_global(ip: &IpAddr) -> bool {
@@ -211,6 +218,19 @@ mod tests {
         let port = listening.listener.local_addr().expect("bound").port();
         assert_eq!(listening.advertised[0], SocketAddr::new(Ipv4Addr::new(192, 0, 2, 1).into(), port));
         assert_eq!(listening.advertised[1].port(), 5);
+    }
+
+    #[test]
+    fn the_addresses_of_a_founder_are_the_widest_that_it_has() {
+        let widest = |texts: &[&str]| -> Vec<String> {
+            let found = best_of(texts.iter().map(|text| text.parse().expect("an address")).collect());
+            found.iter().map(IpAddr::to_string).collect()
+        };
+        let all = ["127.0.0.1", "::1", "169.254.3.4", "fe80::1", "2001:db8::1", "10.0.0.1", "192.168.0.1"];
+        assert_eq!(widest(&all), ["10.0.0.1", "192.168.0.1", "2001:db8::1"]);
+        assert_eq!(widest(&all[..4]), ["169.254.3.4"]);
+        assert_eq!(widest(&all[..2]), ["127.0.0.1"]);
+        assert_eq!(widest(&["fe80::1"]), ["127.0.0.1"]);
     }
 
     #[tokio::test]
