@@ -140,6 +140,30 @@ fn a_receiver_behind_translated_addresses_relays_all_the_same() {
     takes_part(&root, [("open", &open), ("inside", &inside)]);
 }
 
+/// They pass on what they have, for which at least one must know where the other is.
+#[test]
+fn receivers_that_were_started_before_their_network_reach_each_other() {
+    let Some(mut lab) = Lab::new(Needs::Switches) else { return };
+    let [root, a, b] = lab.site(Family::V4);
+    let experiment = Experiment::new();
+    experiment.file("source", 4_000_000);
+    let limited = ["source", "--receivers=2", "--max-rate=1MB/s", "--piece-size=64KiB", "--json"];
+    let send = send(&experiment, &root, &limited);
+    let receivers = [("a", &a), ("b", &b)].map(|(name, machine)| {
+        machine.set_up(false);
+        let mut command = mobcast();
+        command.args(["recv", "@ticket", name, "--name", name]).env("MOBCAST_LOG", "debug");
+        let receiver = Process::start(name, &mut machine.on(command.current_dir(experiment.path(""))));
+        receiver.expect_line("dial failed");
+        receiver
+    });
+    [&a, &b].into_iter().for_each(|machine| machine.set_up(true));
+    receivers.into_iter().for_each(|receiver| drop(receiver.succeeds()));
+    let report = send.succeeds().json();
+    let relayed = ["a", "b"].map(|name| number(&report, name, "bytes_out_lan"));
+    assert!(relayed.iter().any(|&bytes| bytes > 0), "both have all from the sender: {report:#}");
+}
+
 fn takes_part(root: &Machine, receivers: [(&str, &Machine); 2]) {
     let experiment = Experiment::new();
     experiment.file("source", 4_000_000);

@@ -403,6 +403,11 @@ impl Node {
 // ---- Inputs ----
 
 impl Node {
+    /// Where this node listens, if that was not known when it was started: the coordinator is told when it is asked the next time.
+    pub fn set_addresses(&mut self, addresses: Vec<SocketAddr>) {
+        self.config.addresses = addresses;
+    }
+
     /// A stranger or member has connected to this node and proved who it is: the link's name from here on.
     pub fn accept_link(&mut self, now: Time, identity: PeerIdentity, hello: &Hello) -> LinkId {
         let link = self.new_link_id();

@@ -158,6 +158,11 @@ impl Machine {
         text.trim().parse().expect("a number")
     }
 
+    /// Takes its interface from the network, or puts it back.
+    pub fn set_up(&self, up: bool) {
+        ip(&format!("-n {} link set eth0 {}", self.namespace, if up { "up" } else { "down" }));
+    }
+
     /// The same command (program, arguments, directory, environment), on this machine.
     pub fn on(&self, command: &Command) -> Command {
         let mut there = Command::new("ip");

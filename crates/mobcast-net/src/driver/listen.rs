@@ -28,6 +28,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct Listening {
     /// The socket.
     pub listener: TcpListener,
+    /// Its address.
+    pub bound: SocketAddr,
     /// At most [`ADDRESSES_MAX`], best first.
     pub advertised: Vec<SocketAddr>,
 }
@@ -46,8 +48,12 @@ pub struct ListenPlan {
 impl ListenPlan {
     /// Opens the socket and finds out where others reach it.
     pub fn open(&self) -> Result<Listening, DriverError> {
-        let near: Vec<IpAddr> = self.local_addresses();
-        let (listener, bound) = self.bind(&near)?;
+        let (listener, bound) = self.bind(&self.local_addresses())?;
+        Ok(Listening { listener, bound, advertised: self.advertised(bound) })
+    }
+
+    /// Where others reach a socket of this address; nothing as long as the coordinator is out of reach.
+    pub fn advertised(&self, bound: SocketAddr) -> Vec<SocketAddr> {
         let with_port = |mut address: SocketAddr| {
             if address.port() == 0 {
                 address.set_port(bound.port());
@@ -58,12 +64,13 @@ impl ListenPlan {
             ([], false) => vec![bound],
             ([], true) => {
                 let family = |ip: &IpAddr| bound.is_ipv6() || ip.is_ipv4();
-                near.into_iter().filter(family).map(|ip| SocketAddr::new(ip, bound.port())).collect()
+                let near = self.local_addresses().into_iter().filter(family);
+                near.map(|ip| SocketAddr::new(ip, bound.port())).collect()
             }
             (told, _) => told.iter().copied().map(with_port).collect(),
         };
         advertised.truncate(ADDRESSES_MAX);
-        Ok(Listening { listener, advertised })
+        advertised
     }
 
     fn bind(&self, near: &[IpAddr]) -> Result<(TcpListener, SocketAddr), DriverError> {
@@ -218,6 +225,17 @@ mod tests {
         let port = listening.listener.local_addr().expect("bound").port();
         assert_eq!(listening.advertised[0], SocketAddr::new(Ipv4Addr::new(192, 0, 2, 1).into(), port));
         assert_eq!(listening.advertised[1].port(), 5);
+    }
+
+    #[tokio::test]
+    async fn a_joiner_that_no_network_reached_learns_its_address_later() {
+        // No socket is connected to that one, so no address leads to it.
+        let mut plan = plan(None, &[], &["255.255.255.255:7"]);
+        let listening = plan.open().expect("free ports");
+        assert!(listening.advertised.is_empty() && listening.bound.ip().is_unspecified());
+        plan.coordinator = vec!["127.0.0.1:7".parse().expect("an address")];
+        let port = listening.bound.port();
+        assert_eq!(plan.advertised(listening.bound), [SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)]);
     }
 
     #[test]

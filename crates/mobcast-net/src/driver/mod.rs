@@ -232,7 +232,8 @@ impl Driver {
         application: Arc<dyn Application>,
     ) -> Result<(Driver, Ticket), DriverError> {
         let (advertise, listen) = (options.advertise.clone(), options.listen);
-        let listening = ListenPlan { listen, advertise, coordinator: Vec::new() }.open()?;
+        let plan = ListenPlan { listen, advertise, coordinator: Vec::new() };
+        let listening = plan.open()?;
         if listening.advertised.is_empty() {
             return Err(DriverError::NoAddress);
         }
@@ -247,7 +248,7 @@ impl Driver {
         let clock = Clock::start();
         let config = config(&options, &listening, ticket.group, &keys)?;
         let node = Node::found(config, credential, signature, clock.now());
-        let driver = Driver::start(node, keys, clock, listening, &options, application)?;
+        let driver = Driver::start(node, keys, clock, (plan, listening), &options, application)?;
         Ok((driver, ticket))
     }
 
@@ -258,19 +259,20 @@ impl Driver {
         application: Arc<dyn Application>,
     ) -> Result<Driver, DriverError> {
         let (advertise, listen) = (options.advertise.clone(), options.listen);
-        let listening = ListenPlan { listen, advertise, coordinator: ticket.addresses.clone() }.open()?;
+        let plan = ListenPlan { listen, advertise, coordinator: ticket.addresses.clone() };
+        let listening = plan.open()?;
         let keys = Keys::join(ticket)?;
         let clock = Clock::start();
         let config = config(&options, &listening, ticket.group, &keys)?;
         let node = Node::join(config, ticket.addresses.clone(), clock.now());
-        Driver::start(node, keys, clock, listening, &options, application)
+        Driver::start(node, keys, clock, (plan, listening), &options, application)
     }
 
     fn start(
         node: Node,
         keys: Keys,
         clock: Clock,
-        listening: Listening,
+        (plan, listening): (ListenPlan, Listening),
         options: &DriverOptions,
         application: Arc<dyn Application>,
     ) -> Result<Driver, DriverError> {
@@ -282,6 +284,7 @@ impl Driver {
             keys,
             clock,
             listener: listening.listener,
+            unreached: listening.advertised.is_empty().then_some((plan, listening.bound)),
             plain: options.plain,
             limit: options.max_rate_bytes_per_s,
             application,

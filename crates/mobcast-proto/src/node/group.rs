@@ -483,6 +483,28 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_learns_late_where_it_listens_tells_it_when_it_asks_again() {
+        let mut node = joiner();
+        let asked = |node: &mut Node| {
+            let mut outputs = std::iter::from_fn(|| node.poll_output());
+            outputs.find_map(|output| match output {
+                Output::Connect { link, greeting, .. } => match &greeting[..] {
+                    [Frame::Join(join)] => Some((link, join.addresses.clone())),
+                    _ => None,
+                },
+                _ => None,
+            })
+        };
+        let (first, addresses) = asked(&mut node).expect("it asks to be admitted");
+        assert!(addresses.is_empty());
+        node.handle_link_down(Time::ZERO, first);
+        let found: Vec<SocketAddr> = vec!["10.0.0.7:4444".parse().expect("an address")];
+        node.set_addresses(found.clone());
+        node.handle_timeout(Time::ZERO + RETRY_MAX);
+        assert_eq!(asked(&mut node).expect("it asks again").1, found);
+    }
+
+    #[test]
     fn a_coordinator_that_was_out_of_reach_for_a_moment_is_there_again() {
         let mut node = joiner();
         let credential =

@@ -60,6 +60,17 @@ impl Drop for AbortOnDrop {
 }
 
 impl Engine {
+    /// Looks where others reach this node, if that was not known so far: it was started before its network. Before it asks to be
+    /// admitted, as then it says so.
+    pub(super) fn find_addresses(&mut self) {
+        let Some((plan, bound)) = self.unreached.as_ref().filter(|_| self.node.id().is_none()) else { return };
+        let addresses = plan.advertised(*bound);
+        if !addresses.is_empty() {
+            self.node.set_addresses(addresses);
+            self.unreached = None;
+        }
+    }
+
     pub(super) fn connect(&mut self, link: LinkId, target: Dial, greeting: Vec<Frame>) {
         let hello = self.node.hello(0);
         let (identity, expected, addresses) = match target {

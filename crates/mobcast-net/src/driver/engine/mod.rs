@@ -17,6 +17,7 @@ mod view;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -40,7 +41,7 @@ use super::ledger::Ledger;
 use super::link::queue::FramesWaiting;
 use super::link::spans::SpanReader;
 use super::link::writer::Shared;
-use super::listen::accept_all;
+use super::listen::{ListenPlan, accept_all};
 use super::pieces::PieceTable;
 use super::rate::Limit;
 use super::workers::Workers;
@@ -67,6 +68,8 @@ pub struct Parts {
     pub clock: Clock,
     /// Where others connect.
     pub listener: TcpListener,
+    /// By which plan and at which address, if it is not known where others reach that.
+    pub unreached: Option<(ListenPlan, SocketAddr)>,
     /// Whether payload may travel in the clear.
     pub plain: bool,
     /// Limit to the payload sent, bytes per second.
@@ -86,6 +89,8 @@ pub struct Engine {
     inputs: mpsc::Sender<Input>,
     plain: bool,
     doorway: watch::Sender<Option<Arc<Doorway>>>,
+    /// As long as it is not known where others reach this node.
+    unreached: Option<(ListenPlan, SocketAddr)>,
     /// Listening, probing, closing: tasks that end by themselves or with the engine.
     tasks: JoinSet<()>,
     dials: BTreeMap<LinkId, OpenDial>,
@@ -122,7 +127,7 @@ enum Flow {
 impl Engine {
     /// Starts the threads and listens. Must be called within a runtime.
     pub fn new(parts: Parts) -> io::Result<Engine> {
-        let Parts { node, keys, clock, listener, plain, limit, application, inputs } = parts;
+        let Parts { node, keys, clock, listener, unreached, plain, limit, application, inputs } = parts;
         let threads = available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
         let storing = Arc::new(Workers::start("mobcast-store", threads)?);
         let reading = Arc::new(Workers::start("mobcast-read", threads)?);
@@ -142,6 +147,7 @@ impl Engine {
             inputs,
             plain,
             doorway,
+            unreached,
             tasks,
             dials: BTreeMap::new(),
             links: BTreeMap::new(),
@@ -184,6 +190,7 @@ impl Engine {
             // Also when inputs keep coming, so that they do not keep the timers waiting.
             let now = self.clock.now();
             if self.node.poll_timeout() <= now {
+                self.find_addresses();
                 self.node.handle_timeout(now);
                 self.drain();
             }
