@@ -138,6 +138,11 @@ async fn receive(
     };
     let outcome = match transfer(&mut broadcast, &mut events, screen, interrupt).await {
         Ok(completed) => {
+            if completed.lost_attributes {
+                screen.say(
+                    "warning: the file system does not keep all modes and times; --preserve takes that for an error",
+                );
+            }
             screen.say(&format!("complete{}", place(&completed)));
             if !args.output.json {
                 output::close();

@@ -77,6 +77,39 @@ fn a_file_that_its_user_changes_is_not_served_any_more() {
     assert!(matches!(sink.read_at(0, &mut back), Err(StoreError::Changed { .. })));
 }
 
+/// As on a file system that gives every file to one owner.
+#[test]
+fn a_file_whose_attributes_are_not_kept_arrives_all_the_same() {
+    if fs::metadata("/proc/self").expect("stat").uid() != 0 {
+        println!("skipped: a file can only be given to somebody else by root");
+        return;
+    }
+    let dir = tempdir();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).expect("chmod");
+    let source = file_of(&dir.path().join("from"), 3 * PIECE);
+    let data = object(&source);
+    for preserve in [false, true] {
+        let to = dir.path().join(format!("to-{preserve}"));
+        let sink = ObjectSink::open(to_path(&to), &descriptor(&source), &options(false, preserve)).expect("open");
+        fill(&sink, &data, 0).expect("writes");
+        let finish = || {
+            // SAFETY: it changes nothing but by which user this one thread, which ends with it, is seen by file systems.
+            unsafe { libc::setfsuid(65_534) };
+            sink.finish(data.len() as u64)
+        };
+        let finished = std::thread::scope(|scope| scope.spawn(finish).join().expect("no panic"));
+        if preserve {
+            let error = finished.expect_err("it was to be kept").to_string();
+            assert!(error.starts_with("cannot set the attributes of "), "{error}");
+        } else {
+            assert!(finished.expect("its contents are there").lost_attributes);
+            assert!(fs::read(&to).expect("read") == data);
+        }
+    }
+    let kept = copy(&source, to_path(dir.path().join("kept")), &options(false, false)).expect("copies");
+    assert!(!kept.lost_attributes);
+}
+
 #[test]
 fn a_partial_file_has_another_name_and_goes_when_abandoned() {
     let dir = tempdir();

@@ -117,6 +117,8 @@ pub struct Completed {
     pub path: Option<PathBuf>,
     /// The object, if the sink is memory.
     pub data: Option<Arc<Vec<u8>>>,
+    /// Whether the file system of the sink has not kept all modes and times.
+    pub lost_attributes: bool,
 }
 
 /// How far a broadcast is. Cheap to ask for: it is read from counters.

@@ -134,8 +134,8 @@ impl Transfer {
             inner.ended = Some(now);
         }
         drop(inner);
-        let Finished { path, bytes: data } = finished;
-        let completed = Completed { object_hash, bytes, elapsed: self.elapsed(), path, data };
+        let Finished { path, bytes: data, lost_attributes } = finished;
+        let completed = Completed { object_hash, bytes, elapsed: self.elapsed(), path, data, lost_attributes };
         self.outcome.send_modify(|outcome| outcome.completed = Some(Ok(completed)));
     }
 

@@ -49,6 +49,7 @@ pub(super) struct DirectorySink {
     pub(super) restorer: Restorer,
     /// Whether the file system has kept the times of all files, so that they tell which of them is changed afterwards.
     keeps_times: AtomicBool,
+    lost_attributes: AtomicBool,
     phase: RwLock<Phase>,
 }
 
@@ -175,6 +176,7 @@ impl DirectorySink {
             received: OnceLock::new(),
             restorer: Restorer::new(options.preserve),
             keeps_times: AtomicBool::new(true),
+            lost_attributes: AtomicBool::new(false),
             phase: RwLock::new(Phase::Partial),
         })
     }
@@ -324,7 +326,7 @@ impl DirectorySink {
         if let EntryKind::File { size, sparse: true } = what.kind {
             fs::ftruncate(file, size).map_err(cannot)?;
         }
-        self.restorer.restore(file, &what.attributes).map_err(cannot)?;
+        self.note_kept(self.restorer.restore(file, &what.attributes).map_err(cannot)?);
         if self.check_sealed(tree, entry, file).is_err() {
             self.keeps_times.store(false, Ordering::Release);
         }
@@ -333,6 +335,11 @@ impl DirectorySink {
         }
         received.sealed.insert(entry);
         Ok(())
+    }
+
+    /// Whether the attributes of something that was made were kept.
+    fn note_kept(&self, kept: bool) {
+        self.lost_attributes.fetch_or(!kept, Ordering::AcqRel);
     }
 
     fn read_contents(&self, content_offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
@@ -428,7 +435,8 @@ impl DirectorySink {
                 }
                 EntryKind::Symlink { target } => {
                     fs::symlinkat(&**target, &*directory, name)?;
-                    self.restorer.restore_link(&directory, name, &what.attributes)
+                    self.note_kept(self.restorer.restore_link(&directory, name, &what.attributes)?);
+                    Ok(())
                 }
                 EntryKind::Directory | EntryKind::File { .. } => Ok(()),
             }
@@ -449,7 +457,8 @@ impl DirectorySink {
                 let directory = view.directory(tree, entry)?;
                 self.restorer.restore(&directory, &tree.entry(entry).attributes)
             };
-            restore().map_err(|error| self.error("set the attributes of", tree, entry, error))?;
+            let kept = restore().map_err(|error| self.error("set the attributes of", tree, entry, error))?;
+            self.note_kept(kept);
         }
         Ok(())
     }
@@ -515,7 +524,8 @@ impl Sink for DirectorySink {
                 self.sync()?;
             }
         }
-        Ok(Finished { path: Some(self.path.clone()), bytes: None })
+        let lost_attributes = self.lost_attributes.load(Ordering::Acquire);
+        Ok(Finished { path: Some(self.path.clone()), bytes: None, lost_attributes })
     }
 
     fn abandon(&self) {

@@ -11,8 +11,9 @@ use mobcast_proto::content::{Descriptor, FileMeta, ObjectKind};
 use rustix::fs::{self, AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::attributes::Restorer;
 use super::target::Place;
-use super::{Finished, Sink};
+use super::{Finished, Sink, SinkOptions};
 use crate::store::StoreError;
 use crate::store::beneath::{check_space, for_each_nonzero, modified, partial_name, permissions};
 use crate::store::source::device_size;
@@ -40,6 +41,7 @@ struct Partial {
     name: Vec<u8>,
     /// Permissions and times to restore, if the source was a file.
     meta: Option<FileMeta>,
+    restorer: Restorer,
     phase: Mutex<Phase>,
 }
 
@@ -52,7 +54,7 @@ enum Phase {
 
 impl FileSink {
     /// Makes the partial file beside `place` and reserves its space.
-    pub(super) fn create(place: Place, descriptor: &Descriptor) -> Result<FileSink, StoreError> {
+    pub(super) fn create(place: Place, descriptor: &Descriptor, options: &SinkOptions) -> Result<FileSink, StoreError> {
         let path = place.path.clone();
         let sparse = descriptor.meta.sparse;
         let length = descriptor.length.unwrap_or(0);
@@ -64,7 +66,7 @@ impl FileSink {
             .into();
         let meta = (descriptor.kind == ObjectKind::File).then_some(descriptor.meta);
         let phase = Mutex::new(Phase::Partial);
-        let partial = Some(Partial { place, name, meta, phase });
+        let partial = Some(Partial { place, name, meta, restorer: Restorer::new(options.preserve), phase });
         let (in_memory, stamp) = (is_in_memory(&file), OnceLock::new());
         let sink = FileSink { file, in_memory, path, partial, sparse, stamp };
         // From here on, an error must not leave the partial file.
@@ -108,17 +110,20 @@ impl FileSink {
         StoreError::io(action, &self.path, error)
     }
 
-    fn restore(&self, partial: &Partial, length: u64) -> Result<(), StoreError> {
+    /// Whether all attributes were kept.
+    fn restore(&self, partial: &Partial, length: u64) -> Result<bool, StoreError> {
         let cannot = |error| self.error("set the attributes of", error);
         fs::ftruncate(&self.file, length).map_err(cannot)?;
-        match partial.meta {
-            None => fs::fchmod(&self.file, default_mode()).map_err(cannot),
+        let kept = match partial.meta {
+            None => partial.restorer.kept([fs::fchmod(&self.file, default_mode())]),
             Some(meta) => {
                 // It comes without its owner, and another one's set-uid program is not to become this user's.
-                fs::fchmod(&self.file, permissions(meta.mode, false)).map_err(cannot)?;
-                fs::futimens(&self.file, &modified(meta.modified_s, meta.modified_ns)).map_err(cannot)
+                let mode = fs::fchmod(&self.file, permissions(meta.mode, false));
+                let times = fs::futimens(&self.file, &modified(meta.modified_s, meta.modified_ns));
+                partial.restorer.kept([mode, times])
             }
-        }
+        };
+        kept.map_err(cannot)
     }
 }
 
@@ -166,9 +171,7 @@ impl Sink for FileSink {
     }
 
     fn finish(&self, length: u64) -> Result<Finished, StoreError> {
-        if let Some(partial) = &self.partial {
-            self.restore(partial, length)?;
-        }
+        let kept = self.partial.as_ref().map_or(Ok(true), |partial| self.restore(partial, length))?;
         fs::fsync(&self.file).map_err(|error| self.error("sync", error))?;
         if let Some(partial) = &self.partial {
             let metadata = self.file.metadata().map_err(|error| self.error("read", error))?;
@@ -176,7 +179,7 @@ impl Sink for FileSink {
             partial.name_it()?;
             partial.place.sync()?;
         }
-        Ok(Finished { path: Some(self.path.clone()), bytes: None })
+        Ok(Finished { path: Some(self.path.clone()), bytes: None, lost_attributes: !kept })
     }
 
     fn abandon(&self) {

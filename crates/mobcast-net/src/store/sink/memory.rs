@@ -61,7 +61,7 @@ impl Sink for BytesSink {
 
     fn finish(&self, _length: u64) -> Result<Finished, StoreError> {
         let all = self.data.read().unwrap_or_else(PoisonError::into_inner);
-        Ok(Finished { path: None, bytes: Some(Arc::clone(&all)) })
+        Ok(Finished { bytes: Some(Arc::clone(&all)), ..Finished::default() })
     }
 
     fn abandon(&self) {}

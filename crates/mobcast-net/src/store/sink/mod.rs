@@ -70,7 +70,8 @@ pub enum SinkTarget {
 pub struct SinkOptions {
     /// Replace existing files, and merge into an existing directory.
     pub force: bool,
-    /// Keep set-uid, set-gid and sticky bits within a directory, and, when run as root, the numeric owners.
+    /// Keep set-uid, set-gid and sticky bits within a directory, and, when run as root, the numeric owners; fail where the
+    /// destination does not keep modes or times.
     pub preserve: bool,
     /// Directory for unnamed temporary files.
     pub spool_dir: PathBuf,
@@ -89,6 +90,8 @@ pub struct Finished {
     pub path: Option<PathBuf>,
     /// The object, if it was collected in memory.
     pub bytes: Option<Arc<Vec<u8>>>,
+    /// Whether the destination's file system has not kept all modes and times.
+    pub lost_attributes: bool,
 }
 
 /// What each kind of sink does. Offsets are within the object, checked by [`ObjectSink`].
@@ -221,8 +224,8 @@ impl ObjectSink {
         self.sink.path()
     }
 
-    /// Completes an object of `length` bytes, all written: puts them on disk, restores modes and times, and gives
-    /// the result its name. Called once, when no write is under way. After an error, abandon the sink.
+    /// Completes an object of `length` bytes, all written: puts them on disk, restores modes and times where there is a place for
+    /// them, and gives the result its name. Called once, when no write is under way. After an error, abandon the sink.
     pub fn finish(&self, length: u64) -> Result<Finished, StoreError> {
         if self.abandoned.load(Ordering::Acquire) {
             return Err(StoreError::Stopped);
@@ -279,7 +282,7 @@ impl std::fmt::Debug for ObjectSink {
 /// A sink for anything but a directory at a path.
 fn open_path(path: Option<&Path>, descriptor: &Descriptor, options: &SinkOptions) -> Result<Box<dyn Sink>, StoreError> {
     match Destination::of_file(path, &descriptor.name, options.force)? {
-        Destination::Place(place) => Ok(Box::new(FileSink::create(place, descriptor)?)),
+        Destination::Place(place) => Ok(Box::new(FileSink::create(place, descriptor, options)?)),
         Destination::Device(path) => Ok(Box::new(FileSink::device(path, descriptor)?)),
         Destination::Pipe(path) => {
             let pipe = std::fs::OpenOptions::new()
