@@ -21,18 +21,19 @@ pub(super) struct Scan {
     pub(super) sparse: bool,
 }
 
-/// Something found in a directory, all that needs the directory's handle already asked for.
+/// Something found in a directory.
 struct Found {
-    name: Vec<u8>,
     stat: Stat,
     /// The target, if it is a symbolic link.
     target: Option<Box<[u8]>>,
 }
 
-/// A directory whose entries are being added.
+/// A directory whose entries are being added: of those to come only the names are kept, as there may be millions.
 struct Level {
     path: Vec<u8>,
-    found: std::vec::IntoIter<Found>,
+    names: std::vec::IntoIter<(Vec<u8>, FileType)>,
+    /// Not kept open while a directory in it is scanned: trees may be deeper than there are handles.
+    dir: Option<OwnedFd>,
 }
 
 struct Scanner<'a> {
@@ -51,17 +52,18 @@ pub(super) fn scan(root: &OwnedFd, base: &Path) -> Result<Scan, StoreError> {
     let builder = TreeBuilder::new();
     let mut scanner = Scanner { root, base, builder, linked: HashMap::new(), sparse: false };
     scanner.push(b"", &stat, EntryKind::Directory)?;
-    // A stack of our own: trees may be deeper than a thread's stack, and no handle stays open while below is scanned.
+    // A stack of our own: trees may be deeper than a thread's stack.
     let mut levels = vec![scanner.enter(Vec::new())?];
     while let Some(level) = levels.last_mut() {
-        match level.found.next() {
-            None => drop(levels.pop()),
-            Some(found) => {
-                let path = join(&level.path, &found.name);
-                if scanner.add(&path, found)? {
-                    levels.push(scanner.enter(path)?);
-                }
-            }
+        let Some((name, _)) = level.names.next() else {
+            levels.pop();
+            continue;
+        };
+        let path = join(&level.path, &name);
+        let found = scanner.look_at(level, &name).map_err(|error| scanner.cannot_read(&path, error))?;
+        if scanner.add(&path, found)? {
+            level.dir = None;
+            levels.push(scanner.enter(path)?);
         }
     }
     let tree = scanner.builder.finish().map_err(|source| StoreError::TreeSource { path: base.to_owned(), source })?;
@@ -77,16 +79,23 @@ impl Scanner<'_> {
         StoreError::io("read", below(self.base, path), error)
     }
 
-    /// Lists a directory and asks for everything about its entries.
+    /// Lists a directory.
     fn enter(&self, path: Vec<u8>) -> Result<Level, StoreError> {
         let dir = open_dir_beneath(self.root, &path).map_err(|error| self.cannot_read(&path, error))?;
         let mut names = list(&dir).map_err(|error| self.cannot_read(&path, error))?;
         names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        let found: Result<Vec<Found>, StoreError> = names
-            .into_iter()
-            .map(|(name, _)| look_at(&dir, &name).map_err(|error| self.cannot_read(&join(&path, &name), error)))
-            .collect();
-        Ok(Level { path, found: found?.into_iter() })
+        Ok(Level { path, names: names.into_iter(), dir: Some(dir) })
+    }
+
+    /// Asks for everything about an entry of a directory, which is opened again if it is not open.
+    fn look_at(&self, level: &mut Level, name: &[u8]) -> Result<Found, Errno> {
+        let dir = match level.dir.take() {
+            Some(dir) => dir,
+            None => open_dir_beneath(self.root, &level.path)?,
+        };
+        let found = look_at(&dir, name);
+        level.dir = Some(dir);
+        found
     }
 
     /// Adds one entry; whether it is a directory to enter.
@@ -144,7 +153,7 @@ fn look_at(dir: &OwnedFd, name: &[u8]) -> Result<Found, Errno> {
         }
         _ => None,
     };
-    Ok(Found { name: name.to_owned(), stat, target })
+    Ok(Found { stat, target })
 }
 
 /// Unreadable files are named before the transfer starts, not when their turn comes.
