@@ -113,8 +113,7 @@ impl<'a> Links<'a> {
             let cluster = self.ranges[next].clone();
             cluster.flat_map(|position| &self.peers[position]).for_each(|&to| linked[to] = true);
             let part = |range: &Range<usize>| {
-                let count = range.clone().filter(|&position| linked[position]).count();
-                1_000 * count / range.len().max(1)
+                thousandths(range.clone().filter(|&position| linked[position]).count(), range.len())
             };
             let most = left.iter().map(|&cluster| (part(&self.ranges[cluster]), Reverse(cluster))).max();
             let Some((1.., Reverse(cluster))) = most else { return importers };
@@ -123,6 +122,11 @@ impl<'a> Links<'a> {
             next = cluster;
         }
     }
+}
+
+/// Which part `count` is of `all`: nothing only if there are none.
+fn thousandths(count: usize, all: usize) -> usize {
+    (1_000 * count).checked_div(all).map_or(0, |part| part.max(count.min(1)))
 }
 
 #[cfg(test)]
@@ -176,6 +180,14 @@ mod tests {
 
     fn shares(place: &PlanPlace, pieces: u32) -> Range<u32> {
         Place { rank: place.rank(), size: place.cluster_size, imports: true }.share(pieces)
+    }
+
+    #[test]
+    fn few_of_very_many_are_some() {
+        assert_eq!(
+            [(0, 0), (0, 41_000), (40, 41_000), (20, 60)].map(|(count, all)| thousandths(count, all)),
+            [0, 0, 1, 333]
+        );
     }
 
     #[test]
