@@ -507,6 +507,19 @@ mod tests {
     }
 
     #[test]
+    fn a_link_that_comes_and_goes_does_not_end_help() {
+        let mut bench = bench(3, 300);
+        let [silent, helper] = [Bench::<MobHpdc07>::GLOBAL, Bench::<MobHpdc07>::OTHER_GLOBAL];
+        bench.pass(Duration::from_secs(3));
+        bench.have(helper, run(0, 300));
+        let asked = bench.in_flight(helper);
+        bench.leave(silent);
+        bench.join(silent);
+        assert_eq!(bench.in_flight(helper), asked);
+        assert!(bench.cancelled().is_empty() && asked.iter().any(|piece| !(100..200).contains(piece)), "{asked:?}");
+    }
+
+    #[test]
     fn what_somebody_else_imports_from_here_on_is_taken_back_unless_it_has_begun_to_come() {
         // The share was 3..6 of nine, and becomes 6..9.
         let mut bench = bench(3, 9);

@@ -183,10 +183,8 @@ impl Exchange {
             self.take_share(swarm);
         } else {
             self.take_back(swarm);
-            let far = |link: &LinkId| swarm.peer(*link).is_some_and(|peer| !peer.local);
-            if self.in_need && before.symmetric_difference(&self.linked).any(far) {
-                self.leave_help(swarm);
-            }
+            let changed: Vec<LinkId> = before.symmetric_difference(&self.linked).copied().collect();
+            self.leave_help_if_planned_anew(swarm, changed.into_iter());
         }
         for link in fresh {
             self.greet(swarm, link, moved);

@@ -5,7 +5,7 @@ use crate::content::have::HaveSet;
 use crate::fetch::swarm::Swarm;
 use crate::strategy::help::{self, MUTE_FOR};
 use crate::time::{Duration, Time};
-use crate::units::{LinkId, PieceIndex};
+use crate::units::{LinkId, NodeId, PieceIndex};
 
 use super::{Exchange, PENDING_MAX};
 
@@ -30,6 +30,13 @@ pub(super) struct Served {
     changed_at: Time,
     /// When they last did not.
     lacking_at: Time,
+    /// Whom the plan named when the node came to be in need: the same plan has taken notice of nothing since.
+    named: Vec<NodeId>,
+}
+
+/// The peers of the plan.
+fn named(swarm: &Swarm) -> &[NodeId] {
+    swarm.standing.plan.as_ref().map_or(&[], |plan| &plan.peers)
 }
 
 impl Exchange {
@@ -55,6 +62,7 @@ impl Exchange {
         } else if !self.in_need && swarm.now().since(self.arrived_at) >= HELP_AFTER {
             self.in_need = true;
             self.served.lacking_at = swarm.now();
+            self.served.named = named(swarm).to_vec();
             help::ask_all(swarm);
         }
         self.mute.retain(|_, until| *until > swarm.now());
@@ -79,6 +87,14 @@ impl Exchange {
         }
         let has_share = self.imports() && self.work.is_empty();
         if now.since(self.served.lacking_at) >= SERVED_FOR && !has_share {
+            self.leave_help(swarm);
+        }
+    }
+
+    /// Goes by the plan again if that is another one, which has other peers in other clusters. Links that come and go say nothing.
+    pub(super) fn leave_help_if_planned_anew(&mut self, swarm: &mut Swarm, changed: impl Iterator<Item = LinkId>) {
+        let is_far = |link: LinkId| swarm.peer(link).is_some_and(|peer| !peer.local);
+        if self.in_need && self.served.named != named(swarm) && changed.into_iter().any(is_far) {
             self.leave_help(swarm);
         }
     }

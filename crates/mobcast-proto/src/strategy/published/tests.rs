@@ -75,14 +75,17 @@ impl<S: Strategy + Default> Bench<S> {
         bench.strategy.handle(StrategyEvent::Started, &mut bench.swarm);
         bench.swarm.set_paused(false);
         bench.strategy.handle(StrategyEvent::Resumed, &mut bench.swarm);
-        for link in Self::LINKS {
-            let far = matches!(link, 3 | 4);
-            let of = if far { ClusterId(1 - cluster.0) } else { cluster };
-            bench.swarm.add_peer(LinkId(link), NodeId(link), of);
-            bench.strategy.handle(StrategyEvent::PeerUp(LinkId(link)), &mut bench.swarm);
-        }
+        Self::LINKS.into_iter().for_each(|link| bench.join(link));
         bench.drain();
         bench
+    }
+
+    /// A peer's link comes up.
+    pub(in crate::strategy) fn join(&mut self, link: u32) {
+        let (far, cluster) = (matches!(link, 3 | 4), self.swarm.standing.cluster);
+        let of = if far { ClusterId(1 - cluster.0) } else { cluster };
+        self.swarm.add_peer(LinkId(link), NodeId(link), of);
+        self.event(StrategyEvent::PeerUp(LinkId(link)));
     }
 
     fn placed(&self, cluster_first: u32, rank: u32, cluster_size: u32) -> PlanPlace {
