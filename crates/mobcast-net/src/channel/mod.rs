@@ -42,7 +42,7 @@ use std::time::Duration;
 
 pub use counters::Counters;
 pub use error::{ChannelError, HandshakeError};
-pub(crate) use handshake::meet;
+pub(crate) use handshake::{Met, meet};
 pub use handshake::{accept, connect, connect_with_greeting};
 pub use receiver::{Incoming, Receiver};
 pub use sender::Sender;

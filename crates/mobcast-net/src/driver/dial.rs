@@ -15,7 +15,9 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::channel::{ChannelError, HANDSHAKE_TIME, HandshakeError, Incoming, Receiver, Sender, accept, meet, socket};
+use crate::channel::{
+    ChannelError, HANDSHAKE_TIME, HandshakeError, Incoming, Met, Receiver, Sender, accept, meet, socket,
+};
 use crate::tls;
 use crate::tls::{Expected, Identity, ServerIdentity};
 
@@ -139,17 +141,6 @@ impl DialError {
         }
     }
 
-    /// Whether it is the wanted peer that refuses, which has proved before who it is: no other address has a better answer.
-    fn is_from_peer(&self) -> bool {
-        match self {
-            DialError::OtherVersion { .. } | DialError::OtherGroup { .. } | DialError::OtherNode { .. } => true,
-            DialError::Handshake { source, .. } => {
-                matches!(source, HandshakeError::NotAdmitted(_) | HandshakeError::Expired)
-            }
-            _ => false,
-        }
-    }
-
     /// Whether the address has given an answer that would be the same a moment later: nothing of ours is there, or it refuses.
     fn is_answer(&self) -> bool {
         match self {
@@ -200,8 +191,7 @@ async fn race(plan: DialPlan, failures: &mut [DialError]) -> Option<Result<Estab
         }
         let pause = if addresses.len() > 0 { NEXT_AFTER } else { DIAL_TIME };
         match timeout(pause, attempts.join_next()).await {
-            Ok(Some(Ok((_, Ok(established))))) => return Some(Ok(established)),
-            Ok(Some(Ok((_, Err(error))))) if error.is_from_peer() => return Some(Err(error)),
+            Ok(Some(Ok((_, Ok(decided))))) => return Some(decided),
             Ok(Some(Ok((index, Err(error))))) => failures[index] = error,
             Ok(_) | Err(_) => {}
         }
@@ -220,20 +210,38 @@ fn timed_out(address: SocketAddr) -> DialError {
     DialError::Connect { address, source: io::ErrorKind::TimedOut.into() }
 }
 
+/// What the wanted peer decides, which has proved who it is by then: no other address has a better answer. Anything else that
+/// goes wrong, whoever says it, concerns this address alone.
+///
 /// Several attempts may reach the peer; `turn` is for one of them at a time to show who this node is, so that it is not taken for
 /// two.
-async fn dial_one(plan: &DialPlan, address: SocketAddr, turn: &Semaphore) -> Result<Established, DialError> {
+async fn dial_one(
+    plan: &DialPlan,
+    address: SocketAddr,
+    turn: &Semaphore,
+) -> Result<Result<Established, DialError>, DialError> {
     let stream = socket::dial(address, DIAL_TIME).await.map_err(|source| DialError::Connect { address, source })?;
-    let failed = |source| DialError::Handshake { address, source };
-    let met = meet(stream, &plan.identity, plan.expected).await.map_err(failed)?;
+    let met = meet(stream, &plan.identity, plan.expected).await;
+    let met = met.map_err(|source| DialError::Handshake { address, source })?;
     let turn = turn.acquire().await.expect("nobody closes it");
+    match greet(plan, address, met).await {
+        Err(error) if !error.is_refusal() => Err(error),
+        decided => {
+            // It was the last one.
+            turn.forget();
+            Ok(decided)
+        }
+    }
+}
+
+/// Shows the peer who this node is, and learns what it says to that.
+async fn greet(plan: &DialPlan, address: SocketAddr, met: Met) -> Result<Established, DialError> {
     let hello = Frame::Hello(plan.hello.clone());
     let greeting: Vec<_> = iter::once(&hello).chain(&plan.greeting).map(Frame::encode).collect();
-    let (sender, mut receiver, peer) = met.greet(&greeting).await.map_err(failed)?;
+    let greeted = met.greet(&greeting).await;
+    let (sender, mut receiver, peer) = greeted.map_err(|source| DialError::Handshake { address, source })?;
     let hello = read_hello(address, &mut receiver).await?;
     let identity = check_hello(address, &hello, plan.hello.group, peer)?;
-    // It was the last one.
-    turn.forget();
     Ok(Established { identity, hello, address, sender, receiver })
 }
 
