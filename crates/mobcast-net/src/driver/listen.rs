@@ -127,13 +127,13 @@ fn interface_addresses() -> Vec<IpAddr> {
     best_of(interfaces.iter().map(|interface| interface.ip()).collect())
 }
 
-/// IPv4 first, and none that is good on one link only, unless there are no others: two machines on a cable may have no more. An
-/// IPv6 address of that kind is of no use without the name of the link. Loopback's is for this machine alone.
+/// IPv4 first, and last those that are good on one link only: two machines on a cable may have no others in common, although
+/// each has addresses for its own containers. An IPv6 address of that kind is of no use without the name of the link. Loopback's
+/// is for this machine alone.
 fn best_of(mut found: Vec<IpAddr>) -> Vec<IpAddr> {
     let is_on_a_link = |ip: &IpAddr| matches!(ip, IpAddr::V4(ip) if ip.is_link_local());
-    let has_global = found.iter().any(is_global);
-    found.retain(|ip| if has_global { is_global(ip) } else { is_on_a_link(ip) });
-    found.sort_by_key(IpAddr::is_ipv6);
+    found.retain(|ip| is_global(ip) || is_on_a_link(ip));
+    found.sort_by_key(|ip| (is_on_a_link(ip), ip.is_ipv6()));
     if found.is_empty() { vec![Ipv4Addr::LOCALHOST.into()] } else { found }
 }
 
@@ -245,7 +245,8 @@ mod tests {
             found.iter().map(IpAddr::to_string).collect()
         };
         let all = ["127.0.0.1", "::1", "169.254.3.4", "fe80::1", "2001:db8::1", "10.0.0.1", "192.168.0.1"];
-        assert_eq!(widest(&all), ["10.0.0.1", "192.168.0.1", "2001:db8::1"]);
+        assert_eq!(widest(&all), ["10.0.0.1", "192.168.0.1", "2001:db8::1", "169.254.3.4"]);
+        assert_eq!(widest(&["169.254.3.4", "172.17.0.1"]), ["172.17.0.1", "169.254.3.4"]);
         assert_eq!(widest(&all[..4]), ["169.254.3.4"]);
         assert_eq!(widest(&all[..2]), ["127.0.0.1"]);
         assert_eq!(widest(&["fe80::1"]), ["127.0.0.1"]);
