@@ -25,6 +25,8 @@ use crate::tls::{Expected, Identity, ServerIdentity};
 const DIAL_TIME: Duration = Duration::from_secs(5);
 /// An address that has not answered in this time is waited for beside the next one.
 const NEXT_AFTER: Duration = Duration::from_millis(250);
+/// Where there are other addresses, a peer that says nothing to who this node is in this time is asked at the next one of them.
+const TURN_TIME: Duration = Duration::from_secs(2);
 
 /// A channel to a peer whose greeting was read.
 #[derive(Debug)]
@@ -224,7 +226,8 @@ async fn dial_one(
     let met = meet(stream, &plan.identity, plan.expected).await;
     let met = met.map_err(|source| DialError::Handshake { address, source })?;
     let turn = turn.acquire().await.expect("nobody closes it");
-    match greet(plan, address, met).await {
+    let time = if plan.addresses.len() > 1 { TURN_TIME } else { DIAL_TIME };
+    match timeout(time, greet(plan, address, met)).await.unwrap_or(Err(DialError::Silent { address })) {
         Err(error) if !error.is_refusal() => Err(error),
         decided => {
             // It was the last one.

@@ -113,6 +113,22 @@ async fn a_stranger_that_refuses_ends_no_attempt_at_another_address() {
     assert!(admitted.is_ok());
 }
 
+#[tokio::test]
+async fn a_way_that_fails_once_the_peer_is_met_does_not_hold_up_the_others() {
+    let (dying, first) = listener().await;
+    let (listener, second) = listener().await;
+    let (doorway, plan) = group(vec![first, second]);
+    let peer = async {
+        let (stream, _) = arrival(&dying).await;
+        let met = accept(stream, &doorway.server).await.expect("a handshake");
+        let (stream, from) = arrival(&listener).await;
+        (admit(stream, from, Arc::clone(&doorway), HANDSHAKE_TIME).await, met)
+    };
+    let (dialled, (admitted, _met)) = tokio::join!(dial(plan), peer);
+    assert_eq!(dialled.expect("the peer has answered").address, second);
+    assert!(admitted.is_ok());
+}
+
 // ---- What is told ----
 
 fn address(host: u8) -> SocketAddr {
