@@ -5,9 +5,11 @@ use std::io;
 use std::iter;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mobcast_proto::io::PeerIdentity;
+use mobcast_proto::limits::ADDRESSES_MAX;
 use mobcast_proto::wire::codec::DecodeError;
 use mobcast_proto::wire::{Frame, Hello, NODE_UNKNOWN, PROTOCOL_VERSION};
 use tokio::net::TcpStream;
@@ -25,8 +27,16 @@ use crate::tls::{Expected, Identity, ServerIdentity};
 const DIAL_TIME: Duration = Duration::from_secs(5);
 /// An address that has not answered in this time is waited for beside the next one.
 const NEXT_AFTER: Duration = Duration::from_millis(250);
+/// Where somebody has answered, it has this much longer: it is far away or busy, and another connection costs it a handshake.
+const CONNECTED_LONGER: Duration = Duration::from_millis(750);
+/// All addresses together have this much longer, so that the last of [`ADDRESSES_MAX`] has its moment too.
+const CONNECTED_LONGER_ALL: Duration = Duration::from_millis(2_500);
 /// Where there are other addresses, a peer that says nothing to who this node is in this time is asked at the next one of them.
 const TURN_TIME: Duration = Duration::from_secs(2);
+
+const _: () = assert!(
+    NEXT_AFTER.as_millis() * (ADDRESSES_MAX as u128 - 1) + CONNECTED_LONGER_ALL.as_millis() < DIAL_TIME.as_millis()
+);
 
 /// A channel to a peer whose greeting was read.
 #[derive(Debug)]
@@ -169,7 +179,8 @@ pub struct DialPlan {
 }
 
 /// Who answers first at one of the addresses, within 5 s. They are tried in their order, the next one when those before have
-/// had a moment or one has failed, and none is given up for another one: from far away an answer takes its time.
+/// had a moment (a longer one where somebody is) or one has failed, and none is given up for another one: from far away an answer
+/// takes its time.
 pub async fn dial(plan: DialPlan) -> Result<Established, DialError> {
     // Of those that have not answered in the end, this is what is told.
     let mut failures: Vec<DialError> = plan.addresses.iter().map(|&address| timed_out(address)).collect();
@@ -183,16 +194,27 @@ pub async fn dial(plan: DialPlan) -> Result<Established, DialError> {
 async fn race(plan: DialPlan, failures: &mut [DialError]) -> Option<Result<Established, DialError>> {
     let (plan, turn) = (Arc::new(plan), Arc::new(Semaphore::new(1)));
     let mut attempts = JoinSet::new();
+    // Whether somebody has answered at the last address.
+    let mut connected = Arc::<AtomicBool>::default();
+    let mut patience = CONNECTED_LONGER_ALL;
     let mut addresses = plan.addresses.iter().enumerate();
     loop {
         if let Some((index, &address)) = addresses.next() {
             let (plan, turn) = (Arc::clone(&plan), Arc::clone(&turn));
-            attempts.spawn(async move { (index, dial_one(&plan, address, &turn).await) });
+            connected = Arc::default();
+            let answered = Arc::clone(&connected);
+            attempts.spawn(async move { (index, dial_one(&plan, address, &turn, &answered).await) });
         } else if attempts.is_empty() {
             return None;
         }
         let pause = if addresses.len() > 0 { NEXT_AFTER } else { DIAL_TIME };
-        match timeout(pause, attempts.join_next()).await {
+        let mut ended = timeout(pause, attempts.join_next()).await;
+        if ended.is_err() && connected.load(Ordering::Relaxed) {
+            let longer = CONNECTED_LONGER.min(patience);
+            patience -= longer;
+            ended = timeout(longer, attempts.join_next()).await;
+        }
+        match ended {
             Ok(Some(Ok((_, Ok(decided))))) => return Some(decided),
             Ok(Some(Ok((index, Err(error))))) => failures[index] = error,
             Ok(_) | Err(_) => {}
@@ -221,8 +243,10 @@ async fn dial_one(
     plan: &DialPlan,
     address: SocketAddr,
     turn: &Semaphore,
+    connected: &AtomicBool,
 ) -> Result<Result<Established, DialError>, DialError> {
     let stream = socket::dial(address, DIAL_TIME).await.map_err(|source| DialError::Connect { address, source })?;
+    connected.store(true, Ordering::Relaxed);
     let met = meet(stream, &plan.identity, plan.expected).await;
     let met = met.map_err(|source| DialError::Handshake { address, source })?;
     let turn = turn.acquire().await.expect("nobody closes it");

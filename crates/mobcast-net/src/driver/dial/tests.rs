@@ -5,6 +5,7 @@ use mobcast_proto::{ClusterId, GroupId, NodeId};
 use rustls::CertificateError;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
+use tokio::time::Instant;
 
 use super::*;
 use crate::driver::clock::unix_s;
@@ -62,6 +63,22 @@ async fn the_best_address_is_waited_for_however_many_others_there_are() {
     let (dialled, (admitted, _held)) = tokio::join!(dial(plan), far_away);
     assert_eq!(dialled.expect("it has answered").address, address);
     assert!(admitted.is_ok());
+}
+
+#[tokio::test]
+async fn who_has_answered_and_is_busy_is_not_asked_at_its_other_addresses_at_once() {
+    let (busy, first) = listener().await;
+    let (other, second) = listener().await;
+    let (_, plan) = group(vec![first, second]);
+    let started = Instant::now();
+    let peer = async {
+        let _held = arrival(&busy).await;
+        arrival(&other).await;
+        started.elapsed()
+    };
+    let dialling = dial(plan);
+    let asked = tokio::select! { asked = peer => asked, _ = dialling => panic!("nobody has answered") };
+    assert!(asked >= NEXT_AFTER + CONNECTED_LONGER, "{asked:?}");
 }
 
 #[tokio::test]
