@@ -13,6 +13,7 @@ use mobcast_proto::content::ObjectKind;
 use mobcast_proto::group::report::Traffic;
 use mobcast_proto::strategy::choice::Choice;
 use mobcast_proto::{BroadcastId, Digest, NodeId};
+use tokio::sync::oneshot;
 
 use crate::group::{Inner, aside};
 use crate::report::{ChoiceReport, GaugeReport, LinkReport, NodeReport, Report, unix_seconds, wan_copies};
@@ -67,13 +68,17 @@ impl Offer {
         let broadcast = Broadcast::new(group, transfer, None);
         let quick = sink.0.opens_at_once();
         let opening = Arc::clone(&broadcast.group.openings).read_owned().await;
-        let open = move || {
+        let (opened, open) = oneshot::channel();
+        let prepare = move || {
             // A pipe has nothing to be removed, and may wait for ever.
             let opening = (!sink.0.waits_for_reader()).then_some(opening);
-            // If nobody waits for it any more, the sink is dropped, and after it, what says that there is one.
-            (ObjectSink::open(sink.0, &descriptor, &options), opening)
+            // If nobody waits for it any more, the sink is dropped, and after it, what says that there is one. Who waits for it may
+            // never ask again, and so must not keep that.
+            drop(opened.send(ObjectSink::open(sink.0, &descriptor, &options)));
+            drop(opening);
         };
-        let (opened, _opening) = aside(quick, open).await?;
+        aside(quick, prepare).await?;
+        let opened = open.await.map_err(|_| Error::Left)?;
         let driver = broadcast.group.driver.handle();
         match opened {
             Ok(sink) => driver.accept(broadcast.id(), Arc::new(sink)).await,

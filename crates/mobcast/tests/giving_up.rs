@@ -102,6 +102,19 @@ fn who_leaves_waits_for_a_destination_that_is_being_prepared() {
     });
 }
 
+#[tokio::test]
+async fn who_leaves_does_not_wait_for_those_who_do_not_ask_again_whether_their_destination_is_ready() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (root, mut receivers) = group(&["a"]).await;
+    let started = root.broadcast(Source::bytes(pattern(200_000)), BroadcastOptions::default());
+    let _broadcast = within(started).await.expect("started");
+    let receiver = receivers.remove(0);
+    let offer = within(receiver.next_offer()).await.expect("offered");
+    let mut receiving = pin!(offer.receive(Sink::path(Some(dir.path().join("copy"))), SinkOptions::default()));
+    assert!(poll_fn(|context| Poll::Ready(receiving.as_mut().poll(context))).await.is_pending());
+    within(receiver.leave()).await;
+}
+
 /// A stream without end, which shares something as long as somebody reads it.
 struct Endless(#[expect(dead_code, reason = "it is there to be dropped")] Arc<()>);
 
