@@ -433,6 +433,15 @@ fn a_character_device_is_written_in_order() {
 }
 
 #[test]
+fn what_waits_for_its_other_end_is_known_before_it_is_opened() {
+    let dir = tempdir();
+    let pipe = dir.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).expect("mkfifo");
+    assert!(to_path(&pipe).waits_for_reader() && to_path("/dev/null").waits_for_reader());
+    assert!(!to_path(dir.path()).waits_for_reader() && !to_path(dir.path().join("copy")).waits_for_reader());
+}
+
+#[test]
 fn a_block_device_is_read_and_written_in_place() {
     let dir = tempdir();
     let image = dir.path().join("image");

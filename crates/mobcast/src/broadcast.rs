@@ -70,7 +70,7 @@ impl Offer {
         let opening = Arc::clone(&broadcast.group.openings).read_owned().await;
         let (opened, open) = oneshot::channel();
         let prepare = move || {
-            // A pipe has nothing to be removed, and may wait for ever.
+            // A pipe or device has nothing to be removed, and may wait for ever.
             let opening = (!sink.0.waits_for_reader()).then_some(opening);
             // If nobody waits for it any more, the sink is dropped, and after it, what says that there is one. Who waits for it may
             // never ask again, and so must not keep that.

@@ -266,10 +266,12 @@ impl SinkTarget {
         matches!(self, SinkTarget::Bytes { .. })
     }
 
-    /// Whether it is a named pipe, which is opened only when somebody reads it.
+    /// Whether it is a named pipe, which is opened only when somebody reads it, or a device like a serial line, which may wait for
+    /// whoever is at the other end.
     pub fn waits_for_reader(&self) -> bool {
         let SinkTarget::Path(Some(path)) = self else { return false };
-        std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
+        let waits = |file_type: std::fs::FileType| file_type.is_fifo() || file_type.is_char_device();
+        std::fs::metadata(path).is_ok_and(|metadata| waits(metadata.file_type()))
     }
 }
 
