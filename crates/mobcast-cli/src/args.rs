@@ -1,6 +1,6 @@
 //! The flags that several subcommands share, and the parsers of their values.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use clap::Args;
@@ -89,7 +89,9 @@ fn advertise(text: &str) -> Result<Advertise, String> {
         all if all.is_unspecified() => {
             Err(format!("nobody reaches this node at {all}, which stands for any address: {HINT}"))
         }
-        many if many.is_multicast() => Err(format!("{many} is the address of many at a time: {HINT}")),
+        many if many.is_multicast() || many == Ipv4Addr::BROADCAST => {
+            Err(format!("{many} is the address of many at a time: {HINT}"))
+        }
         _ => Ok(advertised),
     }
 }
@@ -150,6 +152,7 @@ mod tests {
         for bad in ["somewhere", "0.0.0.0", "0.0.0.0:80", "::", "[::]:80", "::ffff:0.0.0.0", "224.0.0.1", "ff02::1"] {
             assert!(advertise(bad).is_err(), "{bad}");
         }
+        assert!(advertise("255.255.255.255").is_err() && advertise("255.255.255.255:80").is_err());
     }
 
     #[test]

@@ -113,7 +113,11 @@ impl TicketSource {
 fn looks_like_ticket(argument: &OsStr) -> bool {
     match argument.as_bytes() {
         [b'@', ..] => true,
-        [b'm', b'o', b'b', version, rest @ ..] => version.is_ascii_digit() && rest.len() >= SECRET_CHARS_MIN,
+        [b'm', b'o', b'b', version, rest @ ..] => {
+            // Lines may be wrapped.
+            let is_of_ticket = |c: &u8| c.is_ascii_alphanumeric() || b"-_".contains(c) || c.is_ascii_whitespace();
+            version.is_ascii_digit() && rest.len() >= SECRET_CHARS_MIN && rest.iter().all(is_of_ticket)
+        }
         _ => false,
     }
 }
@@ -346,8 +350,12 @@ mod tests {
         assert_eq!(sorted(None, None, Some("@f")), Ok((TicketSource::File("f".into()), None)));
         let ticket = format!("mob1{}", "a".repeat(SECRET_CHARS_MIN));
         assert_eq!(sorted(Some(&ticket), None, Some("mob1b")), Ok((text(&ticket), None)), "the argument wins");
-        let image = || Some(PathBuf::from("mob2024.img"));
-        assert_eq!(sorted(Some("mob2024.img"), None, Some("mob1b")), Ok((text("mob1b"), image())), "too short for one");
+        let wrapped = format!("{ticket}\n{ticket}\n");
+        assert_eq!(sorted(Some(&wrapped), None, Some("mob1b")), Ok((text(&wrapped), None)), "in two lines");
+        // Too short for one, and with a character that none has.
+        for image in ["mob2024.img", &format!("{ticket}.img")] {
+            assert_eq!(sorted(Some(image), None, Some("mob1b")), Ok((text("mob1b"), Some(image.into()))));
+        }
         assert_eq!(sorted(Some("mob"), None, Some("mob1b")), Ok((text("mob1b"), Some("mob".into()))));
         for environment in [None, Some("")] {
             assert_eq!(sorted(None, None, environment).map_err(|failure| failure.status), Err(Status::Usage));
