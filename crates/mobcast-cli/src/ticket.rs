@@ -272,12 +272,18 @@ pub fn write_file(path: &Path, ticket: &Ticket) -> Outcome {
     written.map_err(|error| cannot(path, error))
 }
 
-/// Writes to where a path leads, for its owner alone if that is a file. The system follows links as it permits; a reader sees
-/// nothing, or all of it.
+/// Writes to where a path leads, for its owner alone if that is a file; a reader sees nothing, or all of it. A file that holds
+/// something else is left alone, as a log that `/dev/stderr` leads to. The system follows links as it permits; as `create` is
+/// said, it also refuses what somebody else has laid out in a directory like `/tmp`, to read what is written to it.
 fn write_through(path: &Path, text: &str) -> io::Result<()> {
-    let mut there = File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    if there.metadata()?.is_file() {
+    let mut there = File::options().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    let metadata = there.metadata()?;
+    if metadata.is_file() {
+        if metadata.len() > 0 && ticket_in(path).is_none() {
+            return Err(io::Error::other("it leads to a file that holds something else, which is left as it is"));
+        }
         there.set_permissions(Permissions::from_mode(0o600))?;
+        there.set_len(0)?;
     }
     there.write_all(text.as_bytes())
 }

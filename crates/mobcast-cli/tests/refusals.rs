@@ -4,6 +4,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
@@ -11,7 +12,7 @@ use std::time::SystemTime;
 use mobcast::Ticket;
 use rustix::process::Signal;
 
-use common::{Experiment, Process, data, eventually, mobcast, names, run, skipped};
+use common::{Experiment, Process, data, eventually, mobcast, names, run, skipped, tree};
 
 #[test]
 fn an_existing_file_is_not_replaced_without_force() {
@@ -266,6 +267,21 @@ fn a_ticket_file_that_cannot_be_written_is_status_5() {
     send.args(["send", "--listen=127.0.0.1:0", "--ticket-file"]).arg(experiment.path("missing/ticket")).arg(source);
     let ended = Process::start("send", &mut send).ends_with(5);
     assert!(ended.complaint().contains("cannot write the ticket"), "{}", ended.stderr);
+}
+
+/// As with `--ticket-file /dev/stderr 2>> log`.
+#[test]
+fn a_ticket_file_that_leads_to_a_log_is_refused() {
+    let experiment = Experiment::new();
+    let (source, log) = (experiment.file("source", 100), experiment.path("log"));
+    fs::write(&log, "what happened\n").expect("written");
+    tree::set_mode(&log, 0o644);
+    let words = format!("--listen=127.0.0.1:0 --ticket-file=/dev/fd/3 {} 3>> {}", source.display(), log.display());
+    let command = format!("exec {} send {words}", env!("CARGO_BIN_EXE_mobcast"));
+    let ended = Process::start("send", Command::new("sh").args(["-c", &command])).ends_with(5);
+    assert!(ended.complaint().contains("cannot write the ticket to /dev/fd/3"), "{}", ended.stderr);
+    assert_eq!(fs::read_to_string(&log).expect("there"), "what happened\n");
+    assert_eq!(fs::metadata(&log).expect("there").mode() & 0o7777, 0o644);
 }
 
 #[test]
