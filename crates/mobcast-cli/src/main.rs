@@ -45,12 +45,7 @@ use crate::failure::{Failure, Outcome, Status};
 const WORKERS_MAX: usize = 4;
 
 fn main() -> ExitCode {
-    let status = start();
-    output::flush();
-    status
-}
-
-fn start() -> ExitCode {
+    let _words = output::LastWords;
     demo::end_with_parent();
     let cli = match Cli::read(std::env::args_os()) {
         Ok(cli) => cli,

@@ -80,12 +80,16 @@ pub fn is_behind() -> bool {
     WAITING.load(Ordering::Relaxed) > 0
 }
 
-/// Waits until everything that was told is written.
-pub fn flush() {
-    if let Some(Some(teller)) = TELLER.get() {
-        let (pending, written) = sync_channel(0);
-        let _ = teller.send(Told::Flush(pending));
-        let _ = written.recv();
+/// Waits when it is dropped until everything that was told is written: at the end of the process, also by a panic.
+pub struct LastWords;
+
+impl Drop for LastWords {
+    fn drop(&mut self) {
+        if let Some(Some(teller)) = TELLER.get() {
+            let (pending, written) = sync_channel(0);
+            let _ = teller.send(Told::Flush(pending));
+            let _ = written.recv();
+        }
     }
 }
 
@@ -123,4 +127,19 @@ pub fn source() -> Outcome<File> {
     stdin
         .map(File::from)
         .map_err(|error| Failure::new(Status::LocalIo, format_args!("cannot read standard input: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_are_written_also_where_a_panic_ends_it() {
+        let ended = std::panic::catch_unwind(|| {
+            let _words = LastWords;
+            (0..1_000).for_each(|_| tell(""));
+            std::panic::resume_unwind(Box::new("the end"));
+        });
+        assert!(ended.is_err() && !is_behind());
+    }
 }
