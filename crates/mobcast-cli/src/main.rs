@@ -116,7 +116,7 @@ fn start_logs() {
         }
     };
     let is_coloured = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(is_coloured);
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| output::Words).with_ansi(is_coloured);
     // It would print that it cannot print, which panics.
     logs.log_internal_errors(false).init();
 }

@@ -75,6 +75,20 @@ fn write(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
+/// Standard error for whoever writes to it, as logs do.
+pub struct Words;
+
+impl Write for Words {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        tell(&String::from_utf8_lossy(bytes));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Whether something that was told is not written yet.
 pub fn is_behind() -> bool {
     WAITING.load(Ordering::Relaxed) > 0

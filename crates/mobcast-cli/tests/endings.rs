@@ -288,7 +288,8 @@ fn a_terminal_that_is_stopped_stops_nothing_else() {
     let (program, ticket, copy) = (env!("CARGO_BIN_EXE_mobcast"), experiment.ticket(), experiment.path("copy"));
     let command = format!("exec {program} recv {ticket} {} 2> {stderr}", copy.display());
     let mut shell = std::process::Command::new("sh");
-    let receiver = Process::start("a", shell.args(["-c", &command]).env("TOKIO_WORKER_THREADS", "1"));
+    let receiver =
+        Process::start("a", shell.args(["-c", &command]).env("TOKIO_WORKER_THREADS", "1").env("MOBCAST_LOG", "debug"));
     send.succeeds();
     assert_eq!(fs::read(copy).expect("there"), data(1_000_000));
     drop(words);
