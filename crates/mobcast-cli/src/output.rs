@@ -7,13 +7,18 @@ use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome, Status};
 
-/// Writes a line to standard output at once.
+/// Longest wait of standard output for words that were told before.
+const BEFORE_MAX: Duration = Duration::from_millis(100);
+
+/// Writes a line to standard output at once, and behind what was told before, unless that is stopped.
 pub fn print_line(line: &str) -> Outcome {
+    wait_for_words(BEFORE_MAX);
     print_bytes(format!("{line}\n").as_bytes())
 }
 
@@ -99,11 +104,16 @@ pub struct LastWords;
 
 impl Drop for LastWords {
     fn drop(&mut self) {
-        if let Some(Some(teller)) = TELLER.get() {
-            let (pending, written) = sync_channel(0);
-            let _ = teller.send(Told::Flush(pending));
-            let _ = written.recv();
-        }
+        wait_for_words(Duration::MAX);
+    }
+}
+
+/// Waits until everything that was told is written, but not longer than `limit`.
+fn wait_for_words(limit: Duration) {
+    if let Some(Some(teller)) = TELLER.get() {
+        let (pending, written) = sync_channel(0);
+        let _ = teller.send(Told::Flush(pending));
+        let _ = written.recv_timeout(limit);
     }
 }
 

@@ -303,4 +303,9 @@ fn a_terminal_that_is_stopped_stops_nothing_else() {
 fn wishes_for_logs_that_are_not_understood_are_said_to_be() {
     let ended = Process::start("mobcast", mobcast().arg("version").env("MOBCAST_LOG", "mobcast=loud")).succeeds();
     assert!(ended.stderr.contains("warning: nothing is logged, as MOBCAST_LOG=mobcast=loud"), "{}", ended.stderr);
+    let command = format!("exec {} version 2>&1", env!("CARGO_BIN_EXE_mobcast"));
+    let mut shell = std::process::Command::new("sh");
+    let shell = shell.args(["-c", &command]).env("MOBCAST_LOG", "mobcast=loud");
+    let text = Process::start("mobcast", shell).succeeds().text();
+    assert!(text.starts_with("warning: nothing is logged"), "in the order in which it was said: {text}");
 }
