@@ -6,11 +6,12 @@ use std::future::poll_fn;
 use std::io::Read;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 use std::task::Poll;
 use std::time::Duration;
 
 use common::*;
-use mobcast::{BroadcastOptions, Error, Group, Sink, SinkOptions, Source};
+use mobcast::{Broadcast, BroadcastOptions, Error, Group, Offer, Sink, SinkOptions, Source};
 
 /// Broadcasts of a group at a time, and some more.
 const MANY: usize = 80;
@@ -78,18 +79,10 @@ async fn who_has_everything_is_released_when_the_root_gives_up() {
 
 #[test]
 fn who_leaves_waits_for_a_destination_that_is_being_prepared() {
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.enable_all().max_blocking_threads(1).build().expect("a runtime");
-    runtime.block_on(async {
+    with_one_thread_for_disks(async {
         let dir = tempfile::tempdir().expect("a directory");
-        let (root, mut receivers) = group(&["a"]).await;
-        let started = root.broadcast(Source::bytes(pattern(200_000)), BroadcastOptions::default());
-        let _broadcast = within(started).await.expect("started");
-        let receiver = receivers.remove(0);
-        let offer = within(receiver.next_offer()).await.expect("offered");
-        // The one thread that may wait for a disk waits for something else.
-        let (go_on, held_up) = std::sync::mpsc::channel::<()>();
-        tokio::task::spawn_blocking(move || held_up.recv());
+        let (_root, receiver, offer) = offered().await;
+        let go_on = hold_up_disks();
         let mut receiving = Box::pin(offer.receive(Sink::path(Some(dir.path().join("copy"))), SinkOptions::default()));
         assert!(poll_fn(|context| Poll::Ready(receiving.as_mut().poll(context))).await.is_pending());
         drop(receiving);
@@ -102,17 +95,40 @@ fn who_leaves_waits_for_a_destination_that_is_being_prepared() {
     });
 }
 
-#[tokio::test]
-async fn who_leaves_does_not_wait_for_those_who_do_not_ask_again_whether_their_destination_is_ready() {
-    let dir = tempfile::tempdir().expect("a directory");
+#[test]
+fn who_leaves_does_not_wait_for_those_who_do_not_ask_again_whether_their_destination_is_ready() {
+    with_one_thread_for_disks(async {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (_root, receiver, offer) = offered().await;
+        let go_on = hold_up_disks();
+        let mut receiving = pin!(offer.receive(Sink::path(Some(dir.path().join("copy"))), SinkOptions::default()));
+        assert!(poll_fn(|context| Poll::Ready(receiving.as_mut().poll(context))).await.is_pending());
+        drop(go_on);
+        within(receiver.leave()).await;
+    });
+}
+
+/// Runs a test where one thread waits for disks, so that `hold_up_disks` holds up all that is to be done there.
+fn with_one_thread_for_disks(test: impl Future<Output = ()>) {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().max_blocking_threads(1).build().expect("a runtime").block_on(test);
+}
+
+/// Gives the thread that waits for disks something else to wait for, until what is returned is dropped.
+fn hold_up_disks() -> Sender<()> {
+    let (go_on, held_up) = channel();
+    tokio::task::spawn_blocking(move || held_up.recv());
+    go_on
+}
+
+/// A root with a broadcast that never ends, a receiver, and what the receiver is offered.
+async fn offered() -> ((Group, Broadcast), Group, Offer) {
     let (root, mut receivers) = group(&["a"]).await;
     let started = root.broadcast(Source::bytes(pattern(200_000)), BroadcastOptions::default());
-    let _broadcast = within(started).await.expect("started");
+    let broadcast = within(started).await.expect("started");
     let receiver = receivers.remove(0);
     let offer = within(receiver.next_offer()).await.expect("offered");
-    let mut receiving = pin!(offer.receive(Sink::path(Some(dir.path().join("copy"))), SinkOptions::default()));
-    assert!(poll_fn(|context| Poll::Ready(receiving.as_mut().poll(context))).await.is_pending());
-    within(receiver.leave()).await;
+    ((root, broadcast), receiver, offer)
 }
 
 /// A stream without end, which shares something as long as somebody reads it.
