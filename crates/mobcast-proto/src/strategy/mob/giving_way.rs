@@ -1,6 +1,9 @@
 //! Who is ahead gives way. Where many connections share a thin link, they keep the queue before it full, and what must go the same way waits
 //! there: the acknowledgements of all that goes the other way, where the link may be a fat one. Measured by the one link, it goes on being
 //! used; measured by the broadcast, which is over when the last cluster is, it belongs to those who are behind.
+//!
+//! What only those have would come from nowhere else: if all who are ahead left it where it is, it would have to leave the root's cluster
+//! once more for each of them at the end. So nobody puts off much of it.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +16,8 @@ use super::Mob;
 
 /// A link is given up if it brings less than one part in so many of what others bring on the average…
 const THIN_PART: u64 = 2;
-/// …to a peer that lacks so much more than this node, in hundredths of the node's share. Less is as well late news.
+/// …to a peer that lacks so much more than this node, in hundredths of the node's share, and has no more that only it has. Less is as well
+/// late news.
 const AHEAD_PERCENT: u64 = 5;
 
 impl Mob {
@@ -32,20 +36,28 @@ impl Mob {
     }
 }
 
-/// Whether this node has more of its share than a peer: what others have of it is all that they tell it.
+/// Whether this node has more of its share than a peer, and little to fetch that only the peer has: what others have of it is all that they
+/// tell it.
 fn is_ahead(swarm: &Swarm, link: LinkId) -> bool {
-    let Some(peer) = swarm.peer(link).filter(|peer| Some(peer.cluster) != swarm.standing.root_cluster) else {
+    let passes_on = |peer: &SwarmPeer| !peer.local && Some(peer.cluster) != swarm.standing.root_cluster;
+    let Some(peer) = swarm.peer(link).filter(|peer| passes_on(peer)) else {
         return false;
     };
-    let (mut all, mut here, mut there) = (0, 0, 0);
+    let others: Vec<&SwarmPeer> =
+        swarm.peers().filter(|&(other, p)| other != link && passes_on(p)).map(|(_, p)| p).collect();
+    let (mut all, mut here, mut there, mut only_there) = (0, 0, 0, 0);
     for piece in (0..swarm.known()).map(PieceIndex) {
         if swarm.standing.slots.contains(slot_of(swarm.id, piece)) {
+            let has = peer.have.contains(piece);
+            let only = || swarm.is_missing(piece) && !others.iter().any(|other| other.have.contains(piece));
             all += 1;
             here += u64::from(swarm.have().contains(piece));
-            there += u64::from(peer.have.contains(piece));
+            there += u64::from(has);
+            only_there += u64::from(has && only());
         }
     }
-    here * 100 > there * 100 + all * AHEAD_PERCENT
+    let margin = all * AHEAD_PERCENT;
+    here * 100 > there * 100 + margin && only_there * 100 <= margin
 }
 
 #[cfg(test)]
@@ -64,6 +76,11 @@ mod tests {
     /// A node that has so many of 108 pieces, of which so many are in its peer's hands at the other end of a link that took so many times as
     /// long for one as the only other one; and whether it leaves that link to the peer.
     fn gives_way(here: u32, there: u32, slower: u64, cluster: ClusterId) -> bool {
+        leaves_link(here, there, slower, cluster, [0, 0])
+    }
+
+    /// The same where so many of the pieces that the node lacks are at that end, and so many of those also at the other one's.
+    fn leaves_link(here: u32, there: u32, slower: u64, cluster: ClusterId, lacked: [u32; 2]) -> bool {
         let (mut mob, mut swarm) = (Mob::default(), swarm());
         swarm.set_paused(false);
         swarm.add_known(100, 2, None);
@@ -79,6 +96,9 @@ mod tests {
             swarm.add_payload(link, piece, ByteRange::whole(PIECE));
         }
         (0..here).for_each(|piece| swarm.add_stored(PieceIndex(piece)));
+        for (link, count) in [THIN, FAT].into_iter().zip(lacked).filter(|&(_, count)| count > 0) {
+            swarm.add_have(link, 2, &[Run { first: PieceIndex(here), count }]);
+        }
         mob.tick(&mut swarm);
         mob.resting.rests(THIN, swarm.now())
     }
@@ -94,6 +114,14 @@ mod tests {
     fn a_link_that_brings_more_than_half_of_what_others_do_is_used_by_everybody() {
         assert!(gives_way(80, 40, 2, ClusterId(2)));
         assert!(!gives_way(80, 40, 1, ClusterId(2)));
+    }
+
+    #[test]
+    fn what_only_who_is_behind_has_is_not_put_off() {
+        let leaves = |lacked| leaves_link(80, 40, 2, ClusterId(2), lacked);
+        assert!(leaves([5, 0]), "5 percent of 108 are more than 5");
+        assert!(!leaves([6, 0]), "and less than 6, which nobody else passes on");
+        assert!(leaves([20, 15]), "the others come from elsewhere, too");
     }
 
     #[test]
