@@ -23,7 +23,12 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The command without what the environment would set.
 pub fn mobcast() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mobcast"));
+    through(env!("CARGO_BIN_EXE_mobcast"))
+}
+
+/// A program that starts the command, without what the environment would set for that.
+pub fn through(program: &str) -> Command {
+    let mut command = Command::new(program);
     for (variable, _) in std::env::vars_os() {
         if variable.to_string_lossy().starts_with("MOBCAST_") && variable != "MOBCAST_LOG" {
             command.env_remove(variable);
@@ -142,6 +147,11 @@ impl Process {
     pub fn expect_line(&self, part: &str) -> String {
         let line = self.stderr.wait_for(part);
         line.unwrap_or_else(|| panic!("{} never said {part:?}; it said:\n{}", self.name, self.stderr.text()))
+    }
+
+    /// What it has written to standard error so far.
+    pub fn said(&self) -> String {
+        self.stderr.text()
     }
 
     /// Waits for the first line on standard output.
@@ -296,10 +306,16 @@ impl Experiment {
 /// With this variable, tests that could not run for want of rights or programs fail.
 pub const REQUIRED: &str = "MOBCAST_REQUIRE_NETNS";
 
-/// Says that a test cannot run here, past the macros, whose output is not shown for tests that pass; and in one piece.
+/// Says that a test cannot run here.
 #[track_caller]
 pub fn skipped(reason: &str) {
     assert!(std::env::var_os(REQUIRED).is_none(), "{REQUIRED} is set, but {reason}");
+    left_out(reason);
+}
+
+/// The same for want of what not every machine with namespaces has. Past the macros, whose output is not shown for tests that
+/// pass; and in one piece.
+pub fn left_out(reason: &str) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
     let _ = std::io::stderr().write_all(format!("SKIPPED {test}: {reason}\n").as_bytes());
 }
