@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 use rustix::pipe::fcntl_getpipe_size;
 use rustix::process::Signal;
 
-use common::{Experiment, Process, data, eventually, mobcast, names};
+use common::{Experiment, Process, data, eventually, mobcast, names, through};
 
 /// Interrupts a process, which must end by itself with this status: `wait` has the limit for what hangs.
 #[track_caller]
@@ -52,7 +52,7 @@ fn a_receiver_whose_terminal_is_gone_leaves_nothing() {
     let (send, mut stdin) = experiment.send_pipe(["--receivers", "1"]);
     let copy = experiment.path("copy");
     // Who runs this test may ignore the signal.
-    let mut command = std::process::Command::new("env");
+    let mut command = through("env");
     command.arg("--default-signal=HUP").arg(env!("CARGO_BIN_EXE_mobcast")).arg("recv").arg(experiment.ticket());
     let receiver = Process::start("a", command.arg(copy));
     stdin.write_all(&data(3_000_000)).expect("written");
@@ -70,7 +70,7 @@ fn a_receiver_that_is_to_outlive_its_terminal_does() {
     let copy = experiment.path("copy");
     let command =
         format!("trap '' HUP; exec {} recv {} {}", env!("CARGO_BIN_EXE_mobcast"), experiment.ticket(), copy.display());
-    let receiver = Process::start("a", std::process::Command::new("sh").args(["-c", &command]));
+    let receiver = Process::start("a", through("sh").args(["-c", &command]));
     stdin.write_all(&data(3_000_000)).expect("written");
     let receiver = receiving(&experiment, receiver);
     receiver.signal(Signal::HUP);
@@ -252,7 +252,7 @@ fn a_reader_that_goes_away_ends_the_receiver() {
     let source = experiment.file("source", 5_000_000);
     let _send = experiment.send([source]);
     let shell = format!("{} recv {} - | head -c 10", env!("CARGO_BIN_EXE_mobcast"), experiment.ticket());
-    let ended = Process::start("shell", std::process::Command::new("sh").args(["-c", &shell])).succeeds();
+    let ended = Process::start("shell", through("sh").args(["-c", &shell])).succeeds();
     assert_eq!(ended.stdout, data(10));
     assert!(ended.complaint().contains("closed by its reader"), "{}", ended.stderr);
 }
@@ -265,7 +265,7 @@ fn logs_that_cannot_be_written_end_nothing() {
     let (ticket, copy) = (experiment.ticket(), experiment.path("copy"));
     let unheard = |name: &str, words: &str| {
         let command = format!("exec {} {words} 2> /dev/full", env!("CARGO_BIN_EXE_mobcast"));
-        let mut shell = std::process::Command::new("sh");
+        let mut shell = through("sh");
         Process::start(name, shell.args(["-c", &command]).env("MOBCAST_LOG", "debug"))
     };
     let words = format!("--listen 127.0.0.1:0 --receivers 1 --ticket-file {} {}", &ticket[1..], source.display());
@@ -287,7 +287,7 @@ fn a_terminal_that_is_stopped_stops_nothing_else() {
     let stderr = format!("/proc/{}/fd/{}", std::process::id(), words.as_raw_fd());
     let (program, ticket, copy) = (env!("CARGO_BIN_EXE_mobcast"), experiment.ticket(), experiment.path("copy"));
     let command = format!("exec {program} recv {ticket} {} 2> {stderr}", copy.display());
-    let mut shell = std::process::Command::new("sh");
+    let mut shell = through("sh");
     let receiver =
         Process::start("a", shell.args(["-c", &command]).env("TOKIO_WORKER_THREADS", "1").env("MOBCAST_LOG", "debug"));
     send.succeeds();
@@ -304,7 +304,7 @@ fn wishes_for_logs_that_are_not_understood_are_said_to_be() {
     let ended = Process::start("mobcast", mobcast().arg("version").env("MOBCAST_LOG", "mobcast=loud")).succeeds();
     assert!(ended.stderr.contains("warning: nothing is logged, as MOBCAST_LOG=mobcast=loud"), "{}", ended.stderr);
     let command = format!("exec {} version 2>&1", env!("CARGO_BIN_EXE_mobcast"));
-    let mut shell = std::process::Command::new("sh");
+    let mut shell = through("sh");
     let shell = shell.args(["-c", &command]).env("MOBCAST_LOG", "mobcast=loud");
     let text = Process::start("mobcast", shell).succeeds().text();
     assert!(text.starts_with("warning: nothing is logged"), "in the order in which it was said: {text}");

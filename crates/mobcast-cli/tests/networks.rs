@@ -167,8 +167,8 @@ fn receivers_that_were_started_before_their_network_reach_each_other() {
 fn takes_part(root: &Machine, receivers: [(&str, &Machine); 2]) {
     let experiment = Experiment::new();
     experiment.file("source", 4_000_000);
-    let limited = ["source", "--receivers=2", "--cluster=near", "--max-rate=1MB/s", "--piece-size=64KiB", "--json"];
-    let send = send(&experiment, root, &limited);
+    let together = ["source", "--receivers=2", "--gather", "--strategy=mob", "--cluster=near", "--json"];
+    let send = send(&experiment, root, &[&together[..], &["--max-rate=1MB/s", "--piece-size=64KiB"]].concat());
     let started = receivers.map(|(name, machine)| {
         let receiver = recv(&experiment, machine, name, &["--cluster=far"]);
         receiver.expect_line("joined as");

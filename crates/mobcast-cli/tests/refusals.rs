@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use mobcast::Ticket;
 use rustix::process::Signal;
 
-use common::{Experiment, Process, data, eventually, mobcast, names, run, skipped, tree};
+use common::{Experiment, Process, data, eventually, mobcast, names, run, skipped, through, tree};
 
 #[test]
 fn an_existing_file_is_not_replaced_without_force() {
@@ -135,7 +135,7 @@ fn a_limit_of_file_sizes_is_one_receivers_own_trouble() {
     let send = experiment.send([source.as_os_str(), "--receivers=1".as_ref()]);
     let words = format!("recv --name limited {} {}", experiment.ticket(), experiment.path("copy").display());
     let command = format!("ulimit -f 1000; exec {} {words}", env!("CARGO_BIN_EXE_mobcast"));
-    let ended = Process::start("limited", Command::new("sh").args(["-c", &command])).ends_with(5);
+    let ended = Process::start("limited", through("sh").args(["-c", &command])).ends_with(5);
     assert!(ended.complaint().contains("File too large"), "{}", ended.stderr);
     send.expect_line("failed limited: ");
     assert_eq!(names(&experiment.path("")), ["source", "ticket"], "nothing partial is left");
@@ -199,13 +199,19 @@ fn a_ticket_in_the_wrong_place_is_not_quoted() {
     }
 }
 
+/// An address that no other test is given once a sender has left it.
+fn own_address(port: u16) -> String {
+    let [_, rest @ ..] = std::process::id().to_be_bytes();
+    format!("127.{}.{}.{}:{port}", rest[0], rest[1], rest[2])
+}
+
 #[test]
 fn a_ticket_of_an_earlier_sender_at_the_same_address_does_not_admit() {
     let experiment = Experiment::new();
     let source = experiment.file("source", 100);
-    let earlier = experiment.send([&source]);
+    let address = own_address(7412);
+    let earlier = Process::start("send", experiment.send_command_at(&address).arg(&source));
     let ticket = earlier.first_line();
-    let address = ticket.parse::<Ticket>().expect("a ticket").addresses[0].to_string();
     earlier.signal(Signal::INT);
     earlier.ends_with(130);
     let mut later = mobcast();
@@ -237,11 +243,7 @@ fn an_expired_ticket_does_not_admit() {
 fn a_sender_that_has_ended_is_named_as_unreachable() {
     let experiment = Experiment::new();
     let source = experiment.file("source", 100);
-    // At an address that no other test is given once this sender has left it.
-    let [_, rest @ ..] = std::process::id().to_be_bytes();
-    let address =
-        format!("{}:7411", std::net::Ipv4Addr::from_bits(u32::from_be_bytes([127, rest[0], rest[1], rest[2]])));
-    let send = Process::start("send", experiment.send_command_at(&address).arg(source).arg("--receivers=1"));
+    let send = Process::start("send", experiment.send_command_at(&own_address(7411)).arg(source).arg("--receivers=1"));
     experiment.recv("a", ["copy"]).succeeds();
     send.succeeds();
     let ended = experiment.recv("late", ["copy2", "--wait", "300ms"]).ends_with(4);
@@ -278,7 +280,7 @@ fn a_ticket_file_that_leads_to_a_log_is_refused() {
     tree::set_mode(&log, 0o644);
     let words = format!("--listen=127.0.0.1:0 --ticket-file=/dev/fd/3 {} 3>> {}", source.display(), log.display());
     let command = format!("exec {} send {words}", env!("CARGO_BIN_EXE_mobcast"));
-    let ended = Process::start("send", Command::new("sh").args(["-c", &command])).ends_with(5);
+    let ended = Process::start("send", through("sh").args(["-c", &command])).ends_with(5);
     assert!(ended.complaint().contains("cannot write the ticket to /dev/fd/3"), "{}", ended.stderr);
     assert_eq!(fs::read_to_string(&log).expect("there"), "what happened\n");
     assert_eq!(fs::metadata(&log).expect("there").mode() & 0o7777, 0o644);

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use rustix::process::Signal;
 
-use common::{Experiment, Process, data, mobcast, names, skipped, tree};
+use common::{Experiment, Process, data, left_out, mobcast, names, through, tree};
 
 const PIECE: usize = 16 << 10;
 
@@ -202,7 +202,7 @@ fn the_reader_of_a_pipe_has_its_end_while_others_are_served() {
     let send = experiment.send([source.as_os_str(), "--receivers=2".as_ref()]);
     let program = env!("CARGO_BIN_EXE_mobcast");
     let words = format!("{program} recv {} - | {{ wc -c; echo it has ended >&2; }}", experiment.ticket());
-    let reader = Process::start("reader", std::process::Command::new("sh").args(["-c", &words]));
+    let reader = Process::start("reader", through("sh").args(["-c", &words]));
     reader.expect_line("it has ended");
     experiment.recv("late", ["copy"]).succeeds();
     assert_eq!(reader.succeeds().text().trim(), "3000001");
@@ -251,7 +251,7 @@ fn a_device_that_is_in_use_is_warned_of() {
     let losetup = |words: &[&str], of: &Path| std::process::Command::new("losetup").args(words).arg(of).output();
     let device = match losetup(&["--find", "--show"], &image) {
         Ok(made) if made.status.success() => PathBuf::from(String::from_utf8_lossy(&made.stdout).trim()),
-        _ => return skipped("a block device needs root and `losetup`"),
+        _ => return left_out("a loop device needs root and `losetup`"),
     };
     let said = std::panic::catch_unwind(|| {
         let alone = OFlags::EXCL.bits() as i32;
@@ -292,7 +292,8 @@ fn the_report_is_one_object_with_the_fields_of_the_contract() {
         let total = node["bytes_in_wan"].as_u64().zip(node["bytes_in_lan"].as_u64()).map(|(wan, lan)| wan + lan);
         assert!(total.is_some_and(|total| total >= 2_000_000), "{node}");
     }
-    assert_eq!(report["wan_copies"]["far"], 1.0, "{report}");
+    // It has two sources, and asks the other one where the first stands still.
+    assert!(report["wan_copies"]["far"].as_f64().is_some_and(|copies| (1.0..=1.25).contains(&copies)), "{report}");
     assert_eq!(
         report["wan_copies"].as_object().map(serde_json::Map::len),
         Some(1),

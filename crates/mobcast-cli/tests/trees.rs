@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 
-use common::{Experiment, tree};
+use common::{Experiment, skipped, tree};
 
 #[test]
 fn a_tree_arrives_as_it_is() {
@@ -47,8 +47,7 @@ fn set_uid_is_dropped_unless_it_is_to_be_preserved() {
 #[test]
 fn owners_are_kept_by_root_if_they_are_to_be_preserved() {
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can give files to others");
-        return;
+        return skipped("only root can give files to others");
     }
     let experiment = Experiment::new();
     let source = experiment.directory("source");

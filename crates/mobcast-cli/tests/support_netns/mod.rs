@@ -271,8 +271,12 @@ fn obstacle(needs: Needs) -> Option<String> {
     if let Err(error) = switch {
         return Some(format!("the kernel makes no bridges here: {error}"));
     }
-    if needs == Needs::Firewalls && Command::new("nft").arg("--version").output().is_err() {
-        return Some("firewalls need `nft`: install the package nftables".into());
+    if needs == Needs::Firewalls {
+        match Command::new("nft").args(["list", "tables"]).output() {
+            Err(_) => return Some("firewalls need `nft`: install the package nftables".into()),
+            Ok(listed) if !listed.status.success() => return Some("the kernel has no nftables".into()),
+            Ok(_) => {}
+        }
     }
     if needs == Needs::LongLines && !Path::new(line::TUN).exists() {
         return Some(format!("lines with delay need {}", line::TUN));
