@@ -39,6 +39,15 @@ fn remove_files(tree: &Path, which: impl Fn(&Path) -> bool) -> usize {
     files.filter(|path| which(path)).map(|path| std::fs::remove_file(path).expect("removed")).count()
 }
 
+/// Gives the file other contents of the same length, and a time of its own: two writes within one tick of the kernel's clock would
+/// have the same one.
+fn overwrite(source: &Path) {
+    let file = std::fs::File::options().write(true).open(source).expect("there");
+    let length = file.metadata().expect("there").len();
+    file.write_all_at(&vec![7; length as usize], 0).expect("written");
+    file.set_modified(SystemTime::now() + Duration::from_secs(1)).expect("set");
+}
+
 /// Waits until the coordinator says that the root may leave.
 async fn may_leave(events: &mut EventStream) {
     within(async { while !matches!(events.next().await, Some(GroupEvent::RootMayLeave { .. })) {} }).await;
@@ -86,7 +95,7 @@ async fn a_source_that_was_written_to_afterwards_does_not_make_its_root_a_forger
     let (root, _) = group(&[]).await;
     let mut broadcast = within(root.broadcast(Source::path(&source), options_for(1))).await.expect("started");
     within(broadcast.complete()).await.expect("it is read to its end");
-    std::fs::write(&source, vec![7; 1_000_000]).expect("written");
+    overwrite(&source);
     let late = join(&root, "late", "a").await;
     let mut events = late.events();
     let error = receive_bytes(&late).await.map(|_| ()).expect_err("what it was told of is gone");
@@ -104,7 +113,7 @@ async fn a_source_that_is_written_to_while_links_wait_does_not_make_its_root_a_f
     let dir = tempfile::tempdir().expect("a directory");
     let source = dir.path().join("source");
     std::fs::write(&source, pattern(3_000_000)).expect("written");
-    let limited = GroupOptions { max_rate_bytes_per_s: Some(1_000_000), ..options("root", "a") };
+    let limited = GroupOptions { max_rate_bytes_per_s: Some(300_000), ..options("root", "a") };
     let root = within(Group::create(limited)).await.expect("a group");
     let receiver = join(&root, "receiver", "a").await;
     let mut events = receiver.events();
@@ -117,7 +126,7 @@ async fn a_source_that_is_written_to_while_links_wait_does_not_make_its_root_a_f
         }
     })
     .await;
-    std::fs::write(&source, vec![7; 3_000_000]).expect("written");
+    overwrite(&source);
     let error = within(received.complete()).await.map(|_| ()).expect_err("the rest is gone");
     assert!(error.to_string().contains("changed while it was being sent"), "{error}");
     within(root.leave()).await;
@@ -135,9 +144,7 @@ async fn a_copy_that_its_user_changes_does_not_make_its_receiver_a_forger() {
     let _broadcast = within(root.broadcast(Source::bytes(bytes.clone()), options_for(2))).await.expect("started");
     let copy = dir.path().join("copy");
     let (_served, _) = receive_path(&receivers[0], &copy).await.expect("received");
-    let file = std::fs::File::options().write(true).open(&copy).expect("there");
-    file.write_all_at(&vec![7; 1_000_000], 0).expect("written");
-    file.set_modified(SystemTime::now() + Duration::from_secs(1)).expect("set");
+    overwrite(&copy);
     let late = join(&root, "late", "a").await;
     let mut events = late.events();
     let (_received, completed) = receive_bytes(&late).await.expect("the root has what the receiver has not any more");

@@ -3,12 +3,14 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mobcast_net::store::{Finished, ObjectSink, ObjectSource, SinkOptions, SinkTarget, StoreError};
 use mobcast_proto::content::Descriptor;
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 pub const PIECE: usize = 16384;
 
@@ -22,6 +24,25 @@ pub fn to_path(path: impl Into<PathBuf>) -> SinkTarget {
 
 pub fn options(force: bool, preserve: bool) -> SinkOptions {
     SinkOptions { force, preserve, ..SinkOptions::default() }
+}
+
+/// Says that a test is left out, past the macros, whose output is not shown for tests that pass.
+pub fn skipped(reason: &str) {
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    let _ = std::io::stderr().write_all(format!("SKIPPED {test}: {reason}\n").as_bytes());
+}
+
+/// Does something on a thread that may do with files what their modes permit, also if root runs the tests.
+pub fn without_privileges<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let restricted = || {
+        let mut sets = capabilities(None).expect("it is itself");
+        for set in [&mut sets.effective, &mut sets.permitted] {
+            set.remove(CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH);
+        }
+        set_capabilities(None, sets).expect("it may have fewer");
+        work()
+    };
+    std::thread::scope(|scope| scope.spawn(restricted).join().expect("no panic"))
 }
 
 /// The bytes of an object.
