@@ -122,7 +122,7 @@ async fn a_joiner_is_no_member_and_no_server() {
 async fn an_expired_certificate_is_refused_on_both_sides() {
     let group = Group::new(1);
     let key = Arc::new(NodeKey::random().unwrap());
-    let expiry = now() + 1;
+    let expiry = now() + 2;
     let certificate = group.authority.issue(NodeId(2), key.public(), Role::Member, now(), expiry).unwrap();
     let late = group.membership(key, certificate);
     let (as_client, as_server) = (client(&late), server(&late));

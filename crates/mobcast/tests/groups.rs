@@ -124,7 +124,8 @@ async fn a_receiver_that_leaves_is_told_of_and_the_others_finish() {
 async fn a_source_that_changes_while_it_is_read_ends_the_broadcast_for_all() {
     let dir = tempfile::tempdir().expect("a directory");
     let source = dir.path().join("log");
-    std::fs::write(&source, pattern(50_000_000)).expect("written");
+    // Large enough that it is appended to before its end is read, and it costs no space.
+    std::fs::File::create(&source).and_then(|file| file.set_len(1 << 30)).expect("a hole");
     let (root, receivers) = group(&["a", "b"]).await;
     let mut broadcast = root.broadcast(Source::path(&source), BroadcastOptions::default()).await.expect("started");
     std::fs::OpenOptions::new()
@@ -210,7 +211,9 @@ async fn a_wrong_ticket_and_an_expired_one_do_not_admit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_at_the_tickets_address_is_found_out_within_the_wait() {
-    let root = Group::create(options("root", "a")).await.expect("a group");
+    // No other test is given its port once it has left.
+    let listen = Some("127.0.0.99:0".parse().expect("an address"));
+    let root = Group::create(GroupOptions { listen, ..options("root", "a") }).await.expect("a group");
     let ticket = root.ticket().expect("the founder's").clone();
     within(root.leave()).await;
     let wait = Duration::from_millis(500);

@@ -61,9 +61,10 @@ impl Tap {
     }
 }
 
-/// A free address, for a node that must advertise another one than it listens on.
-fn free_address() -> SocketAddr {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+/// A free address, for a node that must advertise another one than it listens on; on a host of its own, where nobody else asks for
+/// a port until it listens.
+fn free_address(host: u8) -> SocketAddr {
+    let listener = std::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, host], 0))).expect("a free port");
     listener.local_addr().expect("bound")
 }
 
@@ -75,8 +76,8 @@ async fn tapped(root_plain: bool, receiver_plain: bool, bytes: &[u8]) -> (Tap, V
     let tap = Tap::default();
     let mut taps = Vec::new();
     let mut doors = Vec::new();
-    for _ in 0..2 {
-        doors.push(free_address());
+    for host in [2, 3] {
+        doors.push(free_address(host));
         taps.push(tap.open(doors[doors.len() - 1]).await);
     }
     let options = |which: usize, name: &str, cluster: &str, plain| GroupOptions {

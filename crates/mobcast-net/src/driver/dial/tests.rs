@@ -73,12 +73,14 @@ async fn who_has_answered_and_is_busy_is_not_asked_at_its_other_addresses_at_onc
     let started = Instant::now();
     let peer = async {
         let _held = arrival(&busy).await;
+        let met = started.elapsed();
         arrival(&other).await;
-        started.elapsed()
+        (met, started.elapsed())
     };
     let dialling = dial(plan);
-    let asked = tokio::select! { asked = peer => asked, _ = dialling => panic!("nobody has answered") };
-    assert!(asked >= NEXT_AFTER + CONNECTED_LONGER, "{asked:?}");
+    let (met, asked) = tokio::select! { both = peer => both, _ = dialling => panic!("nobody has answered") };
+    // A machine that stood still until then has asked both at once.
+    assert!(met >= NEXT_AFTER || asked >= NEXT_AFTER + CONNECTED_LONGER, "{met:?}, {asked:?}");
 }
 
 #[tokio::test]

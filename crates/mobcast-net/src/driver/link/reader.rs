@@ -192,10 +192,11 @@ mod tests {
             let reader = tokio::spawn(Reader::new(LinkId(1), receiver, Arc::default(), places, inputs).run());
             for _ in 0..3 {
                 let mut waiting = Vec::new();
-                while let Ok(Some(input)) = timeout(Duration::from_millis(200), queue.recv()).await {
-                    waiting.push(input);
+                for _ in 0..fit {
+                    let input = timeout(Duration::from_secs(60), queue.recv()).await.expect("it comes");
+                    waiting.push(input.expect("the reader runs"));
                 }
-                assert_eq!(waiting.len(), fit);
+                assert!(timeout(Duration::from_millis(200), queue.recv()).await.is_err(), "no more than fit");
             }
             sending.await.expect("no panic").expect("sent");
             reader.abort();
