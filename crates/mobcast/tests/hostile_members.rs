@@ -7,7 +7,7 @@ mod hostile_support;
 use std::io::{PipeWriter, Write};
 
 use common::*;
-use hostile_support::{Link, Puppet, hello, is_logged, keep_log};
+use hostile_support::{Link, Puppet, hello, is_logged, keep_log, log_end};
 use mobcast::{Broadcast, BroadcastId, BroadcastOptions, EventStream, Group, GroupEvent, GroupOptions, NodeId, Source};
 use mobcast_net::tls::{Expected, Identity};
 use mobcast_proto::content::announcement::{Announcement, Whole};
@@ -29,11 +29,14 @@ struct Experiment {
     broadcast: Broadcast,
     received: Broadcast,
     writer: PipeWriter,
+    /// Where the log of this experiment begins: others of this process had puppets of the same number.
+    log_start: usize,
 }
 
 impl Experiment {
     async fn start(plain: bool) -> Experiment {
         keep_log();
+        let log_start = log_end();
         let options = |name: &str, cluster: &str| GroupOptions { plain, ..options(name, cluster) };
         let root = within(Group::create(options("root", "a"))).await.expect("a group");
         let ticket = root.ticket().expect("the founder's").clone();
@@ -44,7 +47,7 @@ impl Experiment {
         let broadcast = within(stream).await.expect("started");
         let received = receive(&receiver, mobcast::Sink::bytes(1 << 30)).await.expect("accepted");
         let events = receiver.events();
-        Experiment { root, receiver, events, broadcast, received, writer }
+        Experiment { root, receiver, events, broadcast, received, writer, log_start }
     }
 
     /// A member in the receiver's cluster.
@@ -70,6 +73,12 @@ impl Experiment {
         assert!(reason.contains(why), "dropped because it {reason}, not because it {why}");
     }
 
+    /// The log names who was dropped and why; it does when the link is closed.
+    fn assert_logged(&self, puppet: NodeId, why: &str) {
+        let is_named = is_logged(self.log_start, &[&format!("{puppet}"), why]);
+        assert!(is_named, "the log does not name {puppet}: {why}");
+    }
+
     /// The stream is written to its end, and arrives as it was.
     async fn completes(mut self, bytes: Vec<u8>) {
         let written = bytes.clone();
@@ -79,11 +88,6 @@ impl Experiment {
         assert!(completed.data.expect("in memory")[..] == bytes);
         drop(self.broadcast);
     }
-}
-
-/// The log names who was dropped and why; it does when the link is closed.
-fn assert_logged(puppet: NodeId, why: &str) {
-    assert!(is_logged(&[&format!("{puppet}"), why]), "the log does not name {puppet}: {why}");
 }
 
 /// The announcement of the stream, as every peer passes it on.
@@ -131,7 +135,7 @@ async fn a_member_that_sends_corrupt_pieces_is_dropped_and_the_transfer_complete
         experiment.dropped(puppet.node(), "sent a forged piece").await;
         within(writing).await.expect("no panic").expect("written");
         assert!(within(rubbish).await.expect("no panic") > 0, "it was asked for something");
-        assert_logged(puppet.node(), "sent a forged piece");
+        experiment.assert_logged(puppet.node(), "sent a forged piece");
         let rest = bytes[10 * PIECE..].to_vec();
         let Experiment { mut received, mut writer, broadcast, .. } = experiment;
         let writing = tokio::task::spawn_blocking(move || writer.write_all(&rest));
@@ -191,7 +195,7 @@ async fn whoever_forges_what_others_have_to_say_is_dropped_and_nothing_comes_of_
         link.send(forgery).await;
         experiment.dropped(puppet.node(), why).await;
         link.until_closed().await;
-        assert_logged(puppet.node(), why);
+        experiment.assert_logged(puppet.node(), why);
     }
     experiment.completes(pattern(5 * PIECE)).await;
 }
@@ -211,7 +215,7 @@ async fn an_impossible_frame_ends_the_link_and_is_named() {
         let _ = link.sender.send_frames(&[bytes]).await;
         experiment.dropped(puppet.node(), "no frame").await;
         link.until_closed().await;
-        assert_logged(puppet.node(), "no frame");
+        experiment.assert_logged(puppet.node(), "no frame");
     }
     let puppet = experiment.puppet().await;
     let mut link = within(puppet.dial(experiment.receiver_id(), true)).await;
@@ -255,7 +259,7 @@ async fn a_dropped_member_is_not_taken_back_with_its_old_certificate() {
         let mut again = within(puppet.dial(receiver, false)).await;
         assert_eq!(again.until_closed().await, [], "it is told nothing");
     }
-    assert!(is_logged(&[&format!("{}", puppet.node()), "was dropped before"]));
+    experiment.assert_logged(puppet.node(), "was dropped before");
     experiment.completes(pattern(5 * PIECE)).await;
 }
 

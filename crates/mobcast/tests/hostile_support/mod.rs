@@ -39,10 +39,15 @@ pub fn keep_log() {
     let _ = subscriber.with_ansi(false).with_writer(|| Log).try_init();
 }
 
-/// Whether a line of the log has all these words.
-pub fn is_logged(words: &[&str]) -> bool {
+/// Where the log ends.
+pub fn log_end() -> usize {
+    LOG.lock().unwrap_or_else(PoisonError::into_inner).len()
+}
+
+/// Whether a line of the log behind `start` has all these words.
+pub fn is_logged(start: usize, words: &[&str]) -> bool {
     let log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
-    String::from_utf8_lossy(&log).lines().any(|line| words.iter().all(|word| line.contains(word)))
+    String::from_utf8_lossy(&log[start..]).lines().any(|line| words.iter().all(|word| line.contains(word)))
 }
 
 /// A member with a mind of its own.
