@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::failure::{Failure, Outcome, Status};
 
 /// Longest wait of standard output for words that were told before.
-const BEFORE_MAX: Duration = Duration::from_millis(100);
+const BEFORE_MAX: Duration = Duration::from_secs(1);
 
 /// Writes a line to standard output at once, and behind what was told before, unless that is stopped.
 pub fn print_line(line: &str) -> Outcome {
@@ -154,11 +154,20 @@ pub fn source() -> Outcome<File> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
     use super::*;
+
+    /// One test at a time tells something.
+    pub fn alone() -> MutexGuard<'static, ()> {
+        static ONE: Mutex<()> = Mutex::new(());
+        ONE.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     #[test]
     fn the_last_words_are_written_also_where_a_panic_ends_it() {
+        let _alone = alone();
         let ended = std::panic::catch_unwind(|| {
             let _words = LastWords;
             (0..1_000).for_each(|_| tell(""));

@@ -214,6 +214,7 @@ mod tests {
 
     #[test]
     fn what_is_left_behind_does_not_hide_why_it_failed() {
+        let _alone = crate::output::tests::alone();
         let (failed, left) = (Failure::new(Status::Incomplete, "a node was lost"), local("cannot remove it"));
         assert_eq!(conclude(Err(failed.clone()), Err(left.clone())), Err(failed.clone()));
         assert_eq!(conclude(Err(failed.clone()), Ok(())), Err(failed));
