@@ -2,6 +2,8 @@
 //! becomes of programs that do not do what they should. Without root they say that they were skipped.
 
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -35,7 +37,7 @@ fn alone() -> Option<MutexGuard<'static, ()>> {
     match mobcast_lab::lab::obstacle() {
         Some(reason) => {
             assert!(std::env::var_os(REQUIRED).is_none(), "{REQUIRED} is set, but {reason}");
-            skipped(&reason);
+            left_out(&reason);
             None
         }
         None => Some(guard),
@@ -43,7 +45,7 @@ fn alone() -> Option<MutexGuard<'static, ()>> {
 }
 
 /// Says that a test is left out. Not through the macro, whose words the test runner keeps to itself when a test passes.
-fn skipped(reason: &str) {
+fn left_out(reason: &str) {
     let test = std::thread::current().name().unwrap_or_default().to_owned();
     let _ = std::io::stderr().write_all(format!("SKIPPED {test}: {reason}\n").as_bytes());
 }
@@ -52,8 +54,10 @@ fn skipped(reason: &str) {
 fn mobcast() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let words = ["build", "--quiet", "--package", "mobcast-cli", "--bin", "mobcast"];
-        assert!(Command::new(env!("CARGO")).args(words).status().expect("cargo starts").success());
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--package", "mobcast-cli", "--bin", "mobcast"]);
+        build.args((!cfg!(debug_assertions)).then_some("--release"));
+        assert!(build.status().expect("cargo starts").success());
         Path::new(env!("CARGO_BIN_EXE_mobcast-lab")).with_file_name("mobcast")
     })
 }
@@ -96,7 +100,7 @@ fn script(directory: &Path, lines: &str) -> PathBuf {
 /// Anybody may read and execute it.
 fn readable(path: &Path) {
     let mut allowed = std::fs::metadata(path).expect("it is there").permissions();
-    std::os::unix::fs::PermissionsExt::set_mode(&mut allowed, 0o755);
+    allowed.set_mode(0o755);
     std::fs::set_permissions(path, allowed).expect("set");
 }
 
@@ -138,7 +142,9 @@ fn the_first_experiment_delivers_everything_once_while_links_change() {
         assert_eq!(record.nodes.iter().filter(|node| node.seconds > 0.0).count(), 16, "{scenario}: all were verified");
         assert_eq!(record.wan_copies.len(), 3);
         let copies = record.wan_copies.values().copied().fold(0.0, f64::max);
-        assert!((0.999..=1.05).contains(&copies), "{scenario}: {:?}", record.wan_copies);
+        assert!(copies >= 0.999, "{scenario}: {:?}", record.wan_copies);
+        // Whoever stands still because the processor is busy is asked for nothing more, and some comes twice.
+        assert!(copies <= 1.05 || record.outcome == RunOutcome::Void, "{scenario}: {:?}", record.wan_copies);
         let changes = record.emulation.as_ref().expect("of a lab").changes;
         match scenario.as_str() {
             "fast" | "slow" => assert_eq!(changes, 0),
@@ -305,7 +311,7 @@ fn an_interrupt_removes_what_is_there_whenever_it_comes() {
         // What runs the tests may ignore the signal (nohup, a shell's background), and the lab keeps to what it inherits.
         let mut command = Command::new("env");
         command.arg("--default-signal=INT").arg(env!("CARGO_BIN_EXE_mobcast-lab"));
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        command.process_group(0);
         command.arg("run").arg(scenarios().join("experiments/mob-1.toml")).arg("--mobcast").arg(mobcast());
         command.current_dir(&directory).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
@@ -342,13 +348,13 @@ fn without_root_it_says_what_is_missing() {
     readable(directory.path());
     let mut command = Command::new(&copy);
     if rustix::process::geteuid().is_root() {
-        if Command::new("setpriv").arg("--version").output().is_err() {
-            return skipped("setpriv (util-linux) is not there");
+        let may_enter = |place: &Path| place.metadata().is_ok_and(|place| place.permissions().mode() & 0o001 != 0);
+        if !directory.path().ancestors().all(may_enter) {
+            return left_out("only root may enter the directory for temporary files");
         }
-        command = Command::new("setpriv");
-        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&copy);
+        command.uid(65_534).gid(65_534);
     }
-    let output = command.arg("up").arg(&file).stdin(Stdio::null()).output().expect("setpriv is of util-linux");
+    let output = command.arg("up").arg(&file).stdin(Stdio::null()).output().expect("it starts");
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     assert!(said(&output).contains("needs root: run it with sudo"), "{}", said(&output));
 }
