@@ -5,7 +5,7 @@ use std::fmt::Write;
 use mobcast_topology::record::{Case, RunRecord};
 
 use super::summary::{Summary, layout, megabytes, summaries};
-use super::table::median_phase;
+use super::table::{median_phase, others};
 
 const LAB: &str = "lab";
 const SIMULATOR: &str = "sim-";
@@ -30,7 +30,9 @@ pub fn compare(records: &[RunRecord]) -> String {
 | simulated | difference % | lab start s | simulated | lab tail s | simulated |
 |---|---|---|--:|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
 ";
-    format!("{head}{rows}")
+    let left_out = all.iter().map(|summary| summary.others).sum();
+    let note = if left_out == 0 { String::new() } else { format!("\n{}.\n", others(left_out)) };
+    format!("{head}{rows}{note}")
 }
 
 fn row(text: &mut String, lab: &Summary<'_>, simulator: &Summary<'_>) {

@@ -1,8 +1,11 @@
 //! Runs of one case put together. Promises the order in which things first appear in the lines, so that scenarios and
-//! programs stand as in the experiment's file; of several lines of one run the last one counts.
+//! programs stand as in the experiment's file; of several lines of one run the last one counts, and of a case that was run with
+//! several settings those of its last line.
 
-use mobcast_topology::record::{Case, RunOutcome, RunRecord};
+use mobcast_topology::record::{Case, RunOutcome, RunRecord, Settings};
 
+/// What settings say of a network that stays as it is.
+const NO_CHANGES: &str = "none";
 /// The program that everything is compared with.
 const OURS: &str = "mobcast";
 
@@ -13,6 +16,8 @@ pub struct Summary<'a> {
     pub case: &'a Case,
     /// Every run, in the order of repetitions.
     pub runs: Vec<&'a RunRecord>,
+    /// How many lines are left out, because they are of another network or other settings.
+    pub others: usize,
 }
 
 /// Least, middle and greatest of some values.
@@ -122,22 +127,37 @@ pub fn optimum_of<'a>(runs: impl Iterator<Item = &'a RunRecord> + Clone) -> Opti
 
 /// Puts records of the same case together.
 pub fn summaries(records: &[RunRecord]) -> Vec<Summary<'_>> {
-    let mut all: Vec<Summary<'_>> = Vec::new();
-    for record in records {
-        let index = all.iter().position(|summary| *summary.case == record.case).unwrap_or_else(|| {
-            all.push(Summary { case: &record.case, runs: Vec::new() });
-            all.len() - 1
-        });
-        let runs = &mut all[index].runs;
+    grouped(records, |record| &record.case).into_iter().map(|(case, lines)| summary(case, &lines)).collect()
+}
+
+fn summary<'a>(case: &'a Case, lines: &[&'a RunRecord]) -> Summary<'a> {
+    let counts = with_last_settings(lines);
+    let mut runs: Vec<&RunRecord> = Vec::new();
+    for &record in &counts {
         match runs.iter_mut().find(|run| run.repetition == record.repetition) {
             Some(earlier) => *earlier = record,
             None => runs.push(record),
         }
     }
-    for summary in &mut all {
-        summary.runs.sort_by_key(|run| run.repetition);
-    }
-    all
+    runs.sort_by_key(|run| run.repetition);
+    Summary { case, runs, others: lines.len() - counts.len() }
+}
+
+/// The lines of a case that were made as its last one was. Those of versions that did not write settings count as such.
+fn with_last_settings<'a>(lines: &[&'a RunRecord]) -> Vec<&'a RunRecord> {
+    let settings = || lines.iter().filter_map(|line| Some((line.repetition, line.settings.as_ref()?)));
+    let Some((_, last)) = settings().next_back() else { return lines.to_vec() };
+    // Where chance changes the links, each repetition has a network of its own: none is another one's.
+    let same_network = |a: &Settings, b: &Settings| a.network == b.network && a.changes == b.changes;
+    let meets_again = |(repetition, network): (u32, &Settings)| {
+        settings().any(|(other, again)| other != repetition && same_network(network, again))
+    };
+    let by_chance = settings().all(|of| of.1.changes != NO_CHANGES && !meets_again(of));
+    let alike = |of: &Settings| {
+        let Settings { network, changes, .. } = if by_chance { last } else { of };
+        Settings { network: network.clone(), changes: changes.clone(), ..of.clone() } == *last
+    };
+    lines.iter().copied().filter(|line| line.settings.as_ref().is_none_or(alike)).collect()
 }
 
 /// Sorts things into groups by a key; groups and their members keep the order in which they appear.

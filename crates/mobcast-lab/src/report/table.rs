@@ -182,25 +182,29 @@ fn legend(text: &mut String, cases: &[&Summary<'_>]) {
 }
 
 fn left_out(text: &mut String, cases: &[&Summary<'_>]) {
-    if cases.iter().all(|summary| summary.incomplete().next().is_none()) {
+    if cases.iter().all(|summary| summary.others == 0 && summary.incomplete().next().is_none()) {
         return;
     }
     let _ = writeln!(text, "\nNot in the medians:\n");
     for summary in cases {
+        let parts = [&summary.case.scenario, &layout(&summary.case.nodes_per_cluster), &summary.label()];
+        let [scenario, nodes, label] = parts.map(|part| cell(part));
+        let place = format!("{scenario}, {nodes} nodes, {} MB, {label}", megabytes(summary.case.object_bytes));
         for run in summary.incomplete() {
             let how = if run.outcome == RunOutcome::Void { "void" } else { "failed" };
-            let place = [&summary.case.scenario, &layout(&summary.case.nodes_per_cluster), &summary.label()];
             let reason = run.reason.as_deref().unwrap_or("no reason given");
-            let bytes = megabytes(summary.case.object_bytes);
-            let [scenario, nodes, label] = place.map(|part| cell(part));
-            let _ = writeln!(
-                text,
-                "- {scenario}, {nodes} nodes, {bytes} MB, {label}, no. {}: {how}: {}",
-                run.repetition + 1,
-                cell(reason)
-            );
+            let _ = writeln!(text, "- {place}, no. {}: {how}: {}", run.repetition + 1, cell(reason));
+        }
+        if summary.others > 0 {
+            let _ = writeln!(text, "- {place}: {}", others(summary.others));
         }
     }
+}
+
+/// Lines that no median may hold beside others.
+pub(super) fn others(lines: usize) -> String {
+    let (runs, are) = if lines == 1 { ("run", "is") } else { ("runs", "are") };
+    format!("{lines} {runs} with other settings or on another network than the last run {are} left out")
 }
 
 /// Where and when, and with what.

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use expect_test::expect;
-use mobcast_topology::record::{Case, Emulation, NodeRecord, Phases, RunOutcome, RunRecord, WanTraffic};
+use mobcast_topology::record::{Case, Emulation, NodeRecord, Phases, RunOutcome, RunRecord, Settings, WanTraffic};
 
 use super::{ReportError, charts, compare, markdown, read_noting};
 
@@ -236,6 +236,51 @@ fn the_last_line_of_a_run_counts_and_the_order_of_lines_does_not_matter_to_media
     assert!(markdown(&repeated).contains("| 1/0/0 | 9.00 | 9.00–9.00 |"), "{}", markdown(&repeated));
     let [a, b] = [run("fast", 0, 9.0), run("fast", 1, 8.0)];
     assert_eq!(markdown(&[a.clone(), b.clone()]), markdown(&[b, a]));
+}
+
+/// A run on a network that this text describes.
+fn on(network: &str, changes: &str, record: RunRecord) -> RunRecord {
+    let settings = Settings {
+        network: network.into(),
+        changes: changes.into(),
+        piece_size: None,
+        plain: false,
+        gather: true,
+        rounds: None,
+        trust_members: false,
+        gauge: true,
+        timeout_s: 60.0,
+    };
+    RunRecord { settings: Some(settings), ..record }
+}
+
+#[test]
+fn runs_of_a_network_that_was_edited_are_in_no_median_with_those_of_the_other() {
+    let old = (0..5).map(|number| on("AB 3", "none", run("fast", number, 5.0)));
+    let lines: Vec<RunRecord> = old.chain((0..3).map(|number| on("AB 6", "none", run("fast", number, 9.0)))).collect();
+    let table = markdown(&lines);
+    assert!(table.contains("| 3/0/0 | 9.00 | 9.00–9.00 |"), "{table}");
+    let left_out = "5 runs with other settings or on another network than the last run are left out";
+    assert!(table.contains(&format!("- fast, 4 × 4 nodes, 100 MB, mob: {left_out}\n")), "{table}");
+    // One of five was made again, and then somebody interrupted it.
+    let table = markdown(&lines[..6]);
+    assert!(table.contains("| 1/0/0 | 9.00 |") && table.contains(left_out), "{table}");
+    let both = [&lines[..], &lines.iter().cloned().map(simulated).collect::<Vec<_>>()].concat();
+    assert!(compare(&both).contains("\n10 runs with other settings"), "{}", compare(&both));
+    let without = [run("fast", 0, 5.0), lines[6].clone()];
+    assert!(markdown(&without).contains("| 2/0/0 |"), "lines of versions without settings count");
+}
+
+#[test]
+fn repetitions_whose_links_change_by_chance_belong_together() {
+    let drawn = |number: u32| on(&format!("{number}"), &format!("40: {number}"), run("mayhem", number, 5.0));
+    let mut lines: Vec<RunRecord> = (0..3).map(drawn).collect();
+    // A void one is made again.
+    lines.push(drawn(2));
+    assert!(markdown(&lines).contains("| 3/0/0 |"), "{}", markdown(&lines));
+    lines[0].settings.as_mut().unwrap().gather = false;
+    let table = markdown(&lines);
+    assert!(table.contains("| 2/0/0 |") && table.contains(": 1 run with other settings"), "{table}");
 }
 
 #[test]
