@@ -32,6 +32,7 @@ mod scenarios;
 pub mod sim;
 
 use options::Options;
+pub use options::help;
 use programs::Program;
 use samples::{Goal, Results, Sample};
 use scenarios::SCENARIOS;
@@ -73,21 +74,14 @@ impl Setting {
     }
 }
 
-/// Runs what the words say; true if everything could be run. A goal that is missed is shown and fails nothing: a
-/// measurement is no test.
-pub fn run(words: &[&str]) -> bool {
-    let options = match Options::parse(words) {
-        Ok(options) => options,
+/// Runs what the words say; true if everything could be run, none if the words make no sense. A goal that is missed is shown and
+/// fails nothing: a measurement is no test.
+pub fn run(words: &[&str]) -> Option<bool> {
+    match Options::parse(words) {
+        Ok(options) => Some(bench(options).inspect_err(|problem| eprintln!("bench: {problem}")).is_ok()),
         Err(text) => {
             eprintln!("{text}");
-            return words == ["--help"];
-        }
-    };
-    match bench(options) {
-        Ok(()) => true,
-        Err(problem) => {
-            eprintln!("bench: {problem}");
-            false
+            None
         }
     }
 }
@@ -95,20 +89,17 @@ pub fn run(words: &[&str]) -> bool {
 fn bench(options: Options) -> Result<(), String> {
     let chosen: Vec<&Scenario> = SCENARIOS.iter().filter(|scenario| options.chooses(scenario.name)).collect();
     find_references(&chosen, &options)?;
+    if let Some(path) = &options.json {
+        // What cannot be written is found before an hour is spent.
+        let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        opened.map_err(|error| format!("{}: {error}: name a file that can be written", path.display()))?;
+    }
     network::remove_leftovers();
     let dir = tempfile::Builder::new().prefix("mobcast-bench-").tempdir_in(&options.dir);
     let dir = dir.map_err(|error| format!("{}: {error}; name a tmpfs with --dir", options.dir.display()))?;
     let mobcast = options.command.clone().map_or_else(build, Ok)?;
     let mut setting = Setting { mobcast, dir, options, round: 0 };
-    let mut results = Results::default();
-    for round in 1..=setting.options.rounds {
-        setting.round = round;
-        for scenario in &chosen {
-            eprintln!("round {round} of {}: {}", setting.options.rounds, scenario.name);
-            let samples = (scenario.round)(&setting).map_err(|problem| format!("{}: {problem}", scenario.name))?;
-            results.add_round(scenario.name, samples);
-        }
-    }
+    let (results, ended) = rounds(&mut setting, &chosen);
     print!("{}", report::table(&chosen, &results));
     let left_out = &setting.options.without;
     left_out.iter().for_each(|program| println!("NOT MEASURED BESIDE {}: --without", program.name()));
@@ -116,7 +107,23 @@ fn bench(options: Options) -> Result<(), String> {
         let json = report::json(&chosen, &results).to_string() + "\n";
         std::fs::write(path, json).map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    Ok(())
+    ended
+}
+
+/// All rounds, up to the first that fails: what was measured before it is worth having.
+fn rounds(setting: &mut Setting, chosen: &[&Scenario]) -> (Results, Result<(), String>) {
+    let mut results = Results::default();
+    for round in 1..=setting.options.rounds {
+        setting.round = round;
+        for scenario in chosen {
+            eprintln!("round {round} of {}: {}", setting.options.rounds, scenario.name);
+            match (scenario.round)(setting) {
+                Ok(samples) => results.add_round(scenario.name, samples),
+                Err(problem) => return (results, Err(format!("{}: {problem}", scenario.name))),
+            }
+        }
+    }
+    (results, Ok(()))
 }
 
 /// A figure without its reference says nothing: a missing one ends the run, unless it is left out by name.
@@ -151,8 +158,27 @@ mod tests {
     fn scenarios_have_different_names_and_are_told_of() {
         for scenario in SCENARIOS {
             assert_eq!(SCENARIOS.iter().filter(|other| other.name == scenario.name).count(), 1);
-            assert!(options::help().contains(scenario.about), "{}", scenario.name);
+            assert!(help().contains(scenario.about), "{}", scenario.name);
         }
+    }
+
+    #[test]
+    fn what_was_measured_before_a_round_that_fails_is_kept() {
+        static SCENARIO: Scenario = Scenario {
+            name: "x",
+            about: "x",
+            references: &[],
+            goals: &[],
+            round: |setting| {
+                let sample = Sample { subject: "mobcast", quantity: samples::MEMORY, value: 1.0 };
+                if setting.round < 3 { Ok(vec![sample]) } else { Err("the port is busy".into()) }
+            },
+        };
+        let dir = TempDir::new().expect("a directory");
+        let mut setting = Setting { mobcast: PathBuf::new(), dir, options: Options::default(), round: 0 };
+        let (results, ended) = rounds(&mut setting, &[&SCENARIO]);
+        assert_eq!(ended, Err("x: the port is busy".to_owned()));
+        assert!(report::json(&[&SCENARIO], &results).to_string().contains("[1.0,1.0]"));
     }
 
     #[test]

@@ -50,43 +50,60 @@ cargo xtask STEP
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let passed = match words[..] {
-        ["ci"] => steps::ci(),
-        ["help" | "--help" | "-h"] => {
-            print!("{HELP}");
-            true
+    match run(&words) {
+        Some(true) => ExitCode::SUCCESS,
+        Some(false) => ExitCode::FAILURE,
+        None => {
+            eprint!("{}", help(&words));
+            ExitCode::from(2)
         }
-        ["fuzz", ref rest @ ..] => match fuzz::run(rest) {
-            Some(passed) => passed,
-            None => {
-                eprint!("{}", fuzz::HELP);
-                return ExitCode::from(2);
-            }
-        },
-        ["torture", ref words @ ..] => match torture::run(words) {
-            Some(passed) => passed,
-            None => return ExitCode::from(2),
-        },
-        ["bench", "lab", ref rest @ ..] => match bench::lab::run(rest) {
-            Some(passed) => passed,
-            None => {
-                eprint!("{}", bench::lab::HELP);
-                return ExitCode::from(2);
-            }
-        },
-        ["bench", "sim", ref rest @ ..] => match bench::sim::run(rest) {
-            Some(passed) => passed,
-            None => {
-                eprint!("{}", bench::sim::HELP);
-                return ExitCode::from(2);
-            }
-        },
-        ["bench", ..] => bench::run(&words[1..]),
-        [name] if steps::find(name).is_some() => steps::run_one(name),
-        _ => {
-            eprint!("{HELP}");
-            return ExitCode::from(2);
+    }
+}
+
+/// Does what the words say; whether it passed, or nothing if they make no sense.
+fn run(words: &[&str]) -> Option<bool> {
+    if words == ["help"] || words.iter().any(|word| matches!(*word, "--help" | "-h")) {
+        print!("{}", help(words));
+        return Some(true);
+    }
+    match *words {
+        ["ci"] => Some(steps::ci()),
+        ["fuzz", ref rest @ ..] => fuzz::run(rest),
+        ["torture", ref rest @ ..] => torture::run(rest),
+        ["bench", "lab", ref rest @ ..] => bench::lab::run(rest),
+        ["bench", "sim", ref rest @ ..] => bench::sim::run(rest),
+        ["bench", ref rest @ ..] => bench::run(rest),
+        [name] if steps::find(name).is_some() => Some(steps::run_one(name)),
+        _ => None,
+    }
+}
+
+/// What can be asked of the step that the words name.
+fn help(words: &[&str]) -> String {
+    match *words {
+        ["fuzz", ..] => fuzz::HELP.to_owned(),
+        ["torture", ..] => torture::HELP.to_owned(),
+        ["bench", "lab", ..] => bench::lab::HELP.to_owned(),
+        ["bench", "sim", ..] => bench::sim::HELP.to_owned(),
+        ["bench", ..] => bench::help(),
+        _ => HELP.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_step_has_its_help_and_refuses_what_makes_no_sense() {
+        for step in
+            [&["bench"][..], &["bench", "one-to-one"], &["bench", "lab"], &["bench", "sim"], &["fuzz"], &["torture"]]
+        {
+            let words = [step, &["-h"]].concat();
+            assert_eq!(run(&words), Some(true), "{step:?}");
+            assert!(help(&words).starts_with(&format!("cargo xtask {}", step[0])), "{step:?}");
+            assert_eq!(run(&[step, &["--rounds", "-1"]].concat()), None, "{step:?}");
         }
-    };
-    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        assert_eq!(run(&["no-such-step"]), None);
+    }
 }

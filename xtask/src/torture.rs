@@ -34,7 +34,8 @@ const SEED_IN_CI: u64 = 1;
 /// With this variable, a machine on which it cannot run is a failure.
 const REQUIRED: &str = "MOBCAST_REQUIRE_NETNS";
 
-const USAGE: &str = "cargo xtask torture [--runs N] [--seed S] [--from FIRST]";
+/// What can be asked for.
+pub const HELP: &str = "cargo xtask torture [--runs N] [--seed S] [--from FIRST]\n";
 
 /// What is to be run.
 struct Options {
@@ -46,11 +47,7 @@ struct Options {
 
 /// The full form, as the words say; true if all runs passed, nothing if the words are wrong.
 pub fn run(words: &[&str]) -> Option<bool> {
-    let Some(options) = parse(words) else {
-        eprintln!("{USAGE}");
-        return None;
-    };
-    Some(torture(&options))
+    parse(words).map(|options| torture(&options))
 }
 
 /// The short form.

@@ -37,9 +37,8 @@ impl Options {
         let mut options = Options::default();
         let mut words = words.iter().copied();
         while let Some(word) = words.next() {
-            let mut value = || words.next().ok_or_else(|| format!("{word} wants a value; see --help"));
+            let mut value = || words.next().ok_or_else(|| format!("{word} wants a value"));
             match word {
-                "--help" | "-h" => return Err(help()),
                 "--rounds" => {
                     let rounds = value()?.parse().ok().filter(|&rounds| rounds > 0);
                     options.rounds = rounds.ok_or("--rounds wants a number from 1 on")?;
@@ -54,7 +53,7 @@ impl Options {
                 "--command" => options.command = Some(value()?.into()),
                 "--json" => options.json = Some(value()?.into()),
                 name if SCENARIOS.iter().any(|scenario| scenario.name == name) => options.scenarios.push(name.into()),
-                name => return Err(format!("no scenario or flag is called {name}; see --help")),
+                name => return Err(format!("no scenario or flag is called {name}")),
             }
         }
         Ok(options)

@@ -2,7 +2,7 @@
 //! command; its lines tell how many events it handled.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 use serde_json::Value;
@@ -57,6 +57,8 @@ pub fn run(words: &[&str]) -> Option<bool> {
         return Some(false);
     }
     let output = directory.join("striping-nodes.jsonl");
+    // There may be none. Lines of an earlier form of the experiment would be in the way.
+    let _ = std::fs::remove_file(&output);
     let all: Result<Vec<Round>, String> = (0..rounds).map(|_| round(&output)).collect();
     Some(report(all.map(|rounds| print(&rounds))))
 }
@@ -100,16 +102,13 @@ fn fluid(nodes: u64, clusters: u64, pieces: u64, rounds: usize) -> Result<(), St
 fn round(output: &Path) -> Result<Round, String> {
     let program: PathBuf = repository::built("release/mobcast-sim");
     let began = Instant::now();
-    let status = Command::new(&program)
-        .args(["run", EXPERIMENT, "--output"])
-        .arg(output)
-        .current_dir(repository::root())
-        .stderr(Stdio::null())
-        .status()
-        .map_err(|error| format!("{}: {error}", program.display()))?;
+    let mut run = Command::new(&program);
+    run.args(["run", EXPERIMENT, "--output"]).arg(output).current_dir(repository::root());
+    let ended = run.output().map_err(|error| format!("{}: {error}", program.display()))?;
     let seconds = began.elapsed().as_secs_f64();
-    if !status.success() {
-        return Err(format!("mobcast-sim run {EXPERIMENT} ended with {status}"));
+    if !ended.status.success() {
+        let said = String::from_utf8_lossy(&ended.stderr);
+        return Err(format!("mobcast-sim run {EXPERIMENT} ended with {}:\n{}", ended.status, said.trim()));
     }
     let text = std::fs::read_to_string(output).map_err(|error| format!("{}: {error}", output.display()))?;
     let lines: Result<Vec<Value>, _> = text.lines().map(serde_json::from_str).collect();
