@@ -10,7 +10,7 @@ mod table;
 
 use std::fmt::Display;
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -30,6 +30,21 @@ use progress::Progress;
 const FAILED: u8 = 1;
 /// Wrong usage, or a file that cannot be used.
 const UNUSABLE: u8 = 2;
+/// Results cannot be written.
+const UNWRITTEN: u8 = 5;
+
+/// Why the command could not do its work, in words that say what to do.
+#[derive(Debug)]
+enum Problem {
+    Unusable(String),
+    Unwritten(String),
+}
+
+impl From<String> for Problem {
+    fn from(message: String) -> Problem {
+        Problem::Unusable(message)
+    }
+}
 
 /// Runs experiments in simulated networks, with the shipped protocol in virtual time
 #[derive(Debug, Parser)]
@@ -139,10 +154,24 @@ pub fn main() -> ExitCode {
     match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(FAILED),
-        Err(message) => {
+        Err(problem) => {
+            let (status, message) = match problem {
+                Problem::Unusable(message) => (UNUSABLE, message),
+                Problem::Unwritten(message) => (UNWRITTEN, message),
+            };
             eprintln!("mobcast-sim: {message}");
-            ExitCode::from(UNUSABLE)
+            ExitCode::from(status)
         }
+    }
+}
+
+/// A line on standard output. Whoever reads no further is told no more.
+fn say(line: impl Display) -> Result<(), Problem> {
+    match writeln!(std::io::stdout(), "{line}") {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Problem::Unwritten(format!("standard output: {error}")))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -151,7 +180,7 @@ fn text(error: impl Display) -> String {
 }
 
 /// Runs all runs that are not there yet; whether all, earlier ones too, are complete.
-fn run(args: &RunArgs) -> Result<bool, String> {
+fn run(args: &RunArgs) -> Result<bool, Problem> {
     if mobcast_topology::files::striping::is_striping(&args.experiment).map_err(text)? {
         args.check_for_stripes()?;
         return striping::run(&args.experiment, args.output.as_deref());
@@ -159,11 +188,14 @@ fn run(args: &RunArgs) -> Result<bool, String> {
     let mut experiment = Experiment::load(&args.experiment).map_err(text)?;
     experiment.seed = args.seed.unwrap_or(experiment.seed);
     if args.quick && experiment.quick.is_none() {
-        eprintln!("{}: there is no table [quick]: the experiment runs as a whole", args.experiment.display());
+        let path = args.experiment.display();
+        return Err(format!("{path} has no short form: write [quick] into it, or leave --quick away").into());
     }
     let model = args.model()?;
     if args.trace.is_some() && args.model != Some(ModelName::Packet) {
-        return Err("--trace: there are windows and queues in the packet model alone: add --model packet".to_owned());
+        return Err("--trace: there are windows and queues in the packet model alone: add --model packet"
+            .to_owned()
+            .into());
     }
     let (ours, rivals): (Vec<Planned>, Vec<Planned>) =
         experiment.runs(args.quick).into_iter().partition(|planned| matches!(planned.program, Program::Mobcast { .. }));
@@ -192,7 +224,9 @@ fn run(args: &RunArgs) -> Result<bool, String> {
             records.push(earlier);
             continue;
         }
-        eprintln!("{number} {}: at best {:.1} s", name(planned), planned.ideal_seconds);
+        let limited = planned.optimum.payload_bytes_per_s_lower.is_some();
+        let best = if limited { format!(": at best {:.1} s", planned.ideal_seconds) } else { String::new() };
+        eprintln!("{number} {}{best}", name(planned));
         let simulated = match &args.trace {
             None => {
                 let mut progress = Progress::begin();
@@ -201,7 +235,7 @@ fn run(args: &RunArgs) -> Result<bool, String> {
             Some(dir) => traced(planned, args, model, &dir.join(format!("{}", i + 1)))?,
         };
         say_result(&simulated);
-        ledger.add(&simulated.record).map_err(text)?;
+        ledger.add(&simulated.record).map_err(|error| Problem::Unwritten(text(error)))?;
         records.push(simulated.record);
     }
     eprint!("{}", table::table(&records));
@@ -258,14 +292,16 @@ fn name(planned: &Planned) -> String {
 fn say_result(simulated: &Simulated) {
     let Simulated { record, trace_hash } = simulated;
     let trace = format!("trace hash {trace_hash:016x}");
-    let RunRecord { seconds, throughput_mb_per_s, fraction, phases, .. } = record;
+    let RunRecord { seconds, throughput_mb_per_s, phases, .. } = record;
     if let Some(reason) = &record.reason {
         return eprintln!("    failed: {reason}; {trace}");
     }
     eprintln!(
-        "    {seconds:.2} s, {throughput_mb_per_s:.2} MB/s, {fraction:.3} of the optimum; start {:.2} s, steady \
-         {:.2} MB/s, tail {:.2} s; {trace}",
-        phases.start_seconds, phases.steady_mb_per_s, phases.tail_seconds
+        "    {seconds:.2} s, {throughput_mb_per_s:.2} MB/s{}; start {:.2} s, steady {:.2} MB/s, tail {:.2} s; {trace}",
+        record.fraction_in_words(),
+        phases.start_seconds,
+        phases.steady_mb_per_s,
+        phases.tail_seconds
     );
     eprintln!("    {}", table::nodes(record));
 }

@@ -17,7 +17,7 @@ use mobcast_topology::{ClusterIndex, Scenario};
 use crate::network::{Network, NodeIndex, NodeTraffic, Settings as NetworkSettings, Stop, Traffic, WanPackets};
 use crate::world::{Due, Settings, World};
 
-/// Virtual time without a stored piece after which a run that is not over counts as stuck, at least: where links are slow, see
+/// Virtual time without a stored piece, after the last change of a link, after which a run that is not over counts as stuck, at least: where links are slow, see
 /// [`Experiment::patience`].
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 /// Pieces that each node of a cluster may be fetching over a slow link meanwhile.
@@ -215,6 +215,8 @@ struct Run<'a> {
     over: bool,
     /// For how long nobody may store a piece.
     patience: Duration,
+    /// When the last link changes: a link that is cut may wait for that.
+    changed_at_last: Time,
 }
 
 impl<'a> Run<'a> {
@@ -260,6 +262,8 @@ impl<'a> Run<'a> {
         let patience = experiment.patience(descriptor.piece_size);
         let broadcast = world.broadcast(NodeIndex(0), descriptor, whole);
         let steps_left = steps.iter().filter(|(_, step)| matches!(step, Step::Join(_))).count();
+        let changes = steps.iter().filter(|(_, step)| matches!(step, Step::Change(_)));
+        let changed_at_last = changes.map(|(at, _)| began + at.since(Time::ZERO)).max().unwrap_or(began);
         let stopped = Vec::new();
         let (checked_at, over) = Default::default();
         Run {
@@ -275,6 +279,7 @@ impl<'a> Run<'a> {
             checked_at,
             over,
             patience,
+            changed_at_last,
         }
     }
 
@@ -326,9 +331,9 @@ impl<'a> Run<'a> {
         self.silence() > self.patience
     }
 
-    /// For how long nobody has stored a piece.
+    /// For how long nobody has stored a piece, and no link was to change.
     fn silence(&self) -> Duration {
-        self.world.network.now().since(self.world.last_progress().max(self.began))
+        self.world.network.now().since(self.world.last_progress().max(self.changed_at_last))
     }
 
     /// How far a node is, and what it has in mind for the first piece that it lacks.

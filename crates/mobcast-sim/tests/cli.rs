@@ -60,6 +60,13 @@ fn wrong_usage_and_unknown_strategies_give_2() {
 }
 
 #[test]
+fn a_short_form_that_is_not_there_is_no_reason_to_run_the_whole() {
+    let output = run(&Scenarios::new(&m2(), ONE), &["--quick"]);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+    assert!(errors(&output).contains("experiment.toml has no short form"), "{}", errors(&output));
+}
+
+#[test]
 fn whoever_asks_for_loss_is_told_where_there_is_none() {
     let lossy = m2().replacen("rate_mb_per_s = 8.0", "rate_mb_per_s = 8.0\nloss_percent = 0.1", 1);
     let words = |flags: &[&str]| {
@@ -129,6 +136,17 @@ fn a_network_that_was_changed_is_run_anew() {
         assert!(output.status.success(), "{}", errors(&output));
         assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), lines);
     }
+}
+
+#[test]
+fn where_nothing_is_limited_no_optimum_is_told() {
+    let free = m2().lines().filter(|line| !line.starts_with("rate_mb_per_s")).collect::<Vec<_>>().join("\n");
+    let output = run(&Scenarios::new(&free, ONE), &[]);
+    assert!(output.status.success(), "{}", errors(&output));
+    let words = errors(&output);
+    assert!(!words.contains("at best") && !words.contains("of the optimum"), "{words}");
+    let row = words.lines().last().unwrap();
+    assert_eq!(row.split_whitespace().filter(|cell| *cell == "–").count(), 2, "{words}");
 }
 
 #[test]
@@ -221,6 +239,48 @@ fn stripes_take_the_place_of_their_own_lines_alone() {
         );
         assert_eq!(std::fs::read_to_string(&lines).unwrap(), others, "nothing is lost");
     }
+}
+
+#[test]
+fn a_file_that_cannot_be_is_told_before_the_first_case() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::write(path("s.toml"), STRIPES).unwrap();
+    std::fs::create_dir(path("results")).unwrap();
+    for output in ["none/s.jsonl", "results"] {
+        let output = sim(&["run", &path("s.toml"), "--output", &path(output)]);
+        assert_eq!(output.status.code(), Some(5));
+        let words = errors(&output);
+        assert!(words.contains("name a file that can be written") && !words.contains("4 cases"), "{words}");
+    }
+    std::fs::write(path("s.jsonl"), "").unwrap();
+    std::os::unix::fs::symlink(path("s.jsonl"), path("link")).unwrap();
+    let output = sim(&["run", &path("s.toml"), "--output", &path("link")]);
+    assert!(output.status.success(), "{}", errors(&output));
+    assert_eq!(std::fs::read_to_string(path("s.jsonl")).unwrap().lines().count(), 4, "what a link leads to is written");
+    assert!(!directory.path().join("s.jsonl.new").exists());
+    let output = sim(&["run", &path("s.toml"), "--output", "/dev/full"]);
+    assert_eq!(output.status.code(), Some(5));
+    assert!(errors(&output).contains("/dev/full: ") && errors(&output).contains(" stripes\n"), "{}", errors(&output));
+}
+
+#[test]
+fn lines_that_cannot_be_written_give_5() {
+    let scenarios = Scenarios::new(&m2(), ONE);
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mobcast-sim"));
+    let output = command.arg("run").arg(scenarios.experiment()).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(5), "{}", errors(&output));
+    assert!(errors(&output).contains("mobcast-sim: standard output: "), "{}", errors(&output));
+}
+
+#[test]
+fn whoever_reads_no_further_breaks_nothing() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let arguments = ["faults", "--seeds", "1", "--jobs", "1", "--json"];
+    let output = Command::new(env!("CARGO_BIN_EXE_mobcast-sim")).args(arguments).stdout(writer).output().unwrap();
+    assert!(output.status.success(), "{}", errors(&output));
 }
 
 #[test]

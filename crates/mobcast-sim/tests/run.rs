@@ -208,3 +208,18 @@ fn memory_is_reckoned_within_a_third_of_what_large_runs_took() {
         assert!((0.75..4.0 / 3.0).contains(&ratio), "{ratio:.2}");
     }
 }
+
+#[test]
+fn a_cluster_that_is_cut_off_for_longer_than_a_stuck_run_may_be_silent_is_waited_for() {
+    let mut experiment =
+        "sizes_mb = [16.0]\nrepetitions = 1\ntimeout_s = 300.0\n[[scenario]]\nname = \"cut\"\n".to_owned();
+    for (at_s, factor) in [(0.0, 0.0), (80.0, 1.0)] {
+        for (other, rate) in [("A", 3.0), ("C", 3.0), ("D", 4.0)] {
+            experiment += &format!("[[scenario.change]]\nat_s = {at_s:?}\nbetween = [\"B\", \"{other}\"]\n");
+            experiment += &format!("rate_mb_per_s = {:?}\n", rate * factor);
+        }
+    }
+    let record = only(&m2(), &experiment);
+    assert_eq!((record.outcome, record.reason.as_ref()), (RunOutcome::Complete, None));
+    assert!(record.seconds > 80.0, "{}", record.seconds);
+}

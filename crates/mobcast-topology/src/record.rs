@@ -58,6 +58,13 @@ pub struct RunRecord {
     pub emulation: Option<Emulation>,
 }
 
+impl RunRecord {
+    /// Which part of the optimum was reached, to be put behind the throughput; nothing where no capacity is given.
+    pub fn fraction_in_words(&self) -> String {
+        if self.optimum_mb_per_s > 0.0 { format!(", {:.3} of the optimum", self.fraction) } else { String::new() }
+    }
+}
+
 /// What is run: one bar of a chart.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 pub struct Case {

@@ -12,6 +12,8 @@ use mobcast_sim::faults::plan::{Plan, Reduction};
 use mobcast_sim::faults::shrink::{Shrunk, shrink};
 use mobcast_sim::faults::{self, Replay, Summary, Violation};
 
+use super::{Problem, say};
+
 /// Violations that are made smaller in one call.
 const SHRUNK_MAX: usize = 3;
 
@@ -66,22 +68,22 @@ fn strategy(name: &str) -> Result<String, OverlayError> {
 }
 
 /// Runs what was asked for; whether all that must hold has held.
-pub fn run(args: &FaultsArgs) -> Result<bool, String> {
+pub(super) fn run(args: &FaultsArgs) -> Result<bool, Problem> {
     match args.seed {
         Some(seed) => one(args, seed),
-        None => Ok(many(args)),
+        None => many(args),
     }
 }
 
 // ---- One seed ----
 
-fn one(args: &FaultsArgs, seed: u64) -> Result<bool, String> {
+fn one(args: &FaultsArgs, seed: u64) -> Result<bool, Problem> {
     let reduction = reduction(args)?;
     let whole = Plan::of(seed);
     check(&whole, &reduction)?;
     let plan = whole.reduced(&reduction);
     if plan.broadcasts.is_empty() {
-        return Err("nothing is broadcast among these nodes: give more --nodes".into());
+        return Err("nothing is broadcast among these nodes: give more --nodes".to_owned().into());
     }
     if args.trace.is_some() {
         eprint!("{plan}");
@@ -102,7 +104,7 @@ fn one(args: &FaultsArgs, seed: u64) -> Result<bool, String> {
     }
     if args.json {
         let violation = result.as_ref().err().map(|violation| object(seed, &reduction, violation));
-        println!("{}", serde_json::json!({ "seed": seed, "violation": violation }));
+        say(serde_json::json!({ "seed": seed, "violation": violation }))?;
     }
     Ok(result.is_ok())
 }
@@ -176,7 +178,7 @@ struct Results {
     violated: Vec<(u64, Violation)>,
 }
 
-fn many(args: &FaultsArgs) -> bool {
+fn many(args: &FaultsArgs) -> Result<bool, Problem> {
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZero::get);
     let (next, results) = (AtomicU64::new(0), Mutex::new(Results::default()));
     eprintln!("seeds {} to {}", args.from, args.from.saturating_add(args.seeds.saturating_sub(1)));
@@ -199,9 +201,9 @@ fn many(args: &FaultsArgs) -> bool {
         let violations: Vec<_> =
             violated.iter().map(|(seed, v)| (seed.to_string(), object(*seed, &strategies(args), v))).collect();
         let violations: serde_json::Map<_, _> = violations.into_iter().collect();
-        println!("{}", serde_json::json!({ "seeds": args.seeds, "from": args.from, "violations": violations }));
+        say(serde_json::json!({ "seeds": args.seeds, "from": args.from, "violations": violations }))?;
     }
-    violated.is_empty()
+    Ok(violated.is_empty())
 }
 
 fn work(args: &FaultsArgs, next: &AtomicU64, results: &Mutex<Results>) {

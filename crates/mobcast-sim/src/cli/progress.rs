@@ -11,6 +11,27 @@ const EVERY: Duration = Duration::from_secs(10);
 /// Steps between two looks at the clock.
 const STEPS: u32 = 4_096;
 
+/// What has been said of many cases of a moment each.
+pub struct Cases {
+    said_at: Instant,
+    all: usize,
+}
+
+impl Cases {
+    /// The first one begins.
+    pub fn begin(all: usize) -> Cases {
+        Cases { said_at: Instant::now(), all }
+    }
+
+    /// After each case.
+    pub fn look(&mut self, done: usize) {
+        if self.said_at.elapsed() >= EVERY {
+            self.said_at = Instant::now();
+            eprintln!("    … {done} of {} cases", self.all);
+        }
+    }
+}
+
 /// What has been said of a run.
 pub struct Progress {
     said_at: Instant,

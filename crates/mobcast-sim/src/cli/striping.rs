@@ -2,40 +2,88 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::Path;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use mobcast_sim::striping::{is_of, simulate};
 use mobcast_topology::files::StripingExperiment;
 use mobcast_topology::record::StripingRecord;
 
-use super::text;
+use super::progress::Cases;
+use super::{Problem, text};
 
 /// Runs all cases; whether all came to their end. Lines go to `output`, where they take the place of earlier ones of the same
-/// cases, or to standard output.
-pub fn run(path: &Path, output: Option<&Path>) -> Result<bool, String> {
+/// cases when all are there, or to standard output.
+pub(super) fn run(path: &Path, output: Option<&Path>) -> Result<bool, Problem> {
     let experiment = StripingExperiment::load(path).map_err(text)?;
-    if let Some(path) = output {
-        check_replaceable(path, &experiment)?;
-    }
+    let unwritten = |error: std::io::Error| {
+        Problem::Unwritten(match output {
+            None => format!("standard output: {error}"),
+            Some(path) => format!("{}: {error}: name a file that can be written", path.display()),
+        })
+    };
+    let mut lines = match output {
+        None => Lines::on_standard_output(),
+        Some(path) => {
+            check_replaceable(path, &experiment)?;
+            Lines::for_file(path).map_err(unwritten)?
+        }
+    };
     eprintln!("{}: {} cases", experiment.title, experiment.cases.len());
-    let records: Vec<StripingRecord> = experiment.cases.iter().map(|case| simulate(&experiment, case)).collect();
-    let mut lines = String::new();
-    for record in &records {
-        lines += &serde_json::to_string(record).map_err(text)?;
-        lines.push('\n');
-    }
-    match output {
-        None => std::io::stdout().write_all(lines.as_bytes()).map_err(text)?,
-        Some(path) => std::fs::write(path, lines).map_err(|error| format!("{}: {error}", path.display()))?,
-    }
+    let mut records = Vec::new();
+    let mut progress = Cases::begin(experiment.cases.len());
+    let written = experiment.cases.iter().try_for_each(|case| {
+        records.push(simulate(&experiment, case));
+        progress.look(records.len());
+        lines.add(&records[records.len() - 1])
+    });
+    let written = written.and_then(|()| lines.finish());
     eprint!("{}", table(&records));
+    written.map_err(unwritten)?;
     let over: Vec<&StripingRecord> = records.iter().filter(|record| record.seconds.is_none()).collect();
     if !over.is_empty() {
         let longest = experiment.longest_ns as f64 / 1e9;
         eprintln!("{} cases take longer than longest_s = {longest}: raise it", over.len());
     }
     Ok(over.is_empty())
+}
+
+/// Where lines go, one by one. A file keeps what it had until all are there: until then they stand in another one beside it, which an
+/// interrupted experiment leaves.
+struct Lines {
+    to: Box<dyn Write>,
+    /// The file that all are in, and the one that it becomes.
+    whole: Option<[PathBuf; 2]>,
+}
+
+impl Lines {
+    fn on_standard_output() -> Lines {
+        Lines { to: Box::new(std::io::stdout()), whole: None }
+    }
+
+    fn for_file(path: &Path) -> std::io::Result<Lines> {
+        // What cannot be written is found before hours are spent.
+        let file = if path.exists() { Some(OpenOptions::new().append(true).open(path)?) } else { None };
+        if let Some(file) = file.filter(|_| !path.is_file()) {
+            return Ok(Lines { to: Box::new(file), whole: None });
+        }
+        // The file that a link leads to is replaced, and not the link.
+        let place = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let mut part = place.clone().into_os_string();
+        part.push(".new");
+        Ok(Lines { to: Box::new(File::create(&part)?), whole: Some([part.into(), place]) })
+    }
+
+    fn add(&mut self, record: &StripingRecord) -> std::io::Result<()> {
+        let line = serde_json::to_string(record).expect("a record is made of texts and numbers") + "\n";
+        self.to.write_all(line.as_bytes())
+    }
+
+    fn finish(mut self) -> std::io::Result<()> {
+        self.to.flush()?;
+        self.whole.map_or(Ok(()), |[part, place]| std::fs::rename(part, place))
+    }
 }
 
 /// What took hours must not be lost to a wrong name: a file is written anew only if it holds lines of these cases alone.

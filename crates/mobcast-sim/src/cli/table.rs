@@ -34,6 +34,11 @@ fn row(runs: &[&RunRecord]) -> [String; HEADINGS.len()] {
         let median = median(complete.iter().map(|run| figure(run)).collect());
         median.map_or("–".into(), |value| format!("{value:.decimals$}"))
     };
+    // Where nothing is limited there is no optimum.
+    let of_optimum = |figure, decimals| match complete.iter().any(|run| run.optimum_mb_per_s > 0.0) {
+        true => cell(figure, decimals),
+        false => "–".into(),
+    };
     let case = &runs[0].case;
     [
         case.scenario.clone(),
@@ -42,8 +47,8 @@ fn row(runs: &[&RunRecord]) -> [String; HEADINGS.len()] {
         case.strategy.clone(),
         format!("{}/{}", complete.len(), runs.len()),
         cell(|run| run.throughput_mb_per_s, 2),
-        cell(|run| run.optimum_mb_per_s, 2),
-        cell(|run| run.fraction, 3),
+        of_optimum(|run| run.optimum_mb_per_s, 2),
+        of_optimum(|run| run.fraction, 3),
         cell(|run| run.wan_copies.values().copied().fold(0.0, f64::max), 3),
     ]
 }
