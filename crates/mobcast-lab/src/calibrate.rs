@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use mobcast_topology::{Change, Cluster, ClusterIndex, LinkRef, PayloadFactor, Scenario, Topology, WanLink};
 use serde::Serialize;
 
-use crate::cli::CalibrateArgs;
+use crate::cli::{CalibrateArgs, say};
 use crate::error::LabError;
 use crate::hub::control::Links;
 use crate::interrupt::Interrupt;
@@ -69,43 +69,45 @@ impl Measured {
 
 /// Measures everything and prints it.
 pub fn run(args: &CalibrateArgs) -> Result<(), LabError> {
-    let time = Duration::from_secs_f64(args.seconds.clamp(0.5, 60.0));
+    let time = Duration::from_secs_f64(args.seconds);
     let interrupt = Interrupt::watch()?;
+    crate::lab::say_crashed();
     let name = format!("calibrate-{}", std::process::id());
     let mut bench = Bench { lab: Lab::build(&topology(), &name, true, &interrupt)?, time, interrupt };
     let mut all = Vec::new();
-    let mut say = |measured: Vec<Measured>| {
+    let mut add = |measured: Vec<Measured>| {
         if !args.json {
-            measured.iter().for_each(print);
+            measured.iter().try_for_each(|measured| say(in_words(measured)))?;
         }
         all.extend(measured);
+        Ok::<(), LabError>(())
     };
     for rate in RATES {
         for streams in STREAMS {
-            say(vec![bench.goodput(rate, streams)?]);
+            add(vec![bench.goodput(rate, streams)?])?;
         }
     }
     for delay in DELAYS_MS {
-        say(vec![bench.round_trip(delay)?]);
+        add(vec![bench.round_trip(delay)?])?;
     }
     for loss in LOSSES {
-        say(vec![bench.loss(loss)?]);
+        add(vec![bench.loss(loss)?])?;
     }
-    say(bench.changes()?);
-    say(vec![bench.cross_talk()?]);
-    say(vec![bench.together()?]);
+    add(bench.changes()?)?;
+    add(vec![bench.cross_talk()?])?;
+    add(vec![bench.together()?])?;
     if args.json {
-        println!("{}", serde_json::to_string(&all).expect("plain data"));
+        say(serde_json::to_string(&all).expect("plain data"))?;
     }
     let bad = all.iter().filter(|measured| !measured.is_good()).count();
     if bad == 0 { Ok(()) } else { Err(LabError::Failed(format!("{bad} properties are not as they must be"))) }
 }
 
-fn print(measured: &Measured) {
+fn in_words(measured: &Measured) -> String {
     let Measured { what, set, seen, unit, off, allowed, note } = measured;
     let verdict = if measured.is_good() { "good" } else { "NOT GOOD" };
     let off = if *unit == "ms to take effect" { String::new() } else { format!("{off:+.2} % ") };
-    println!("{what:<44} set {set:>9.3}  seen {seen:>9.3} {unit:<18} {off}(allowed {allowed:.1}) {verdict}{note}");
+    format!("{what:<44} set {set:>9.3}  seen {seen:>9.3} {unit:<18} {off}(allowed {allowed:.1}) {verdict}{note}")
 }
 
 /// Three clusters of two nodes, of which each measurement sets the links.

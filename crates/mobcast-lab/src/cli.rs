@@ -1,8 +1,12 @@
-//! The command line of `mobcast-lab`.
+//! The command line of `mobcast-lab`, and its standard output.
 
+use std::fmt::Display;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+
+use crate::error::LabError;
 
 /// Networks on one machine: clusters and the WAN between them, and experiments on it with mobcast and its rivals
 #[derive(Parser, Debug)]
@@ -124,8 +128,8 @@ pub struct OptimumArgs {
 /// Arguments of `calibrate`.
 #[derive(Args, Debug)]
 pub struct CalibrateArgs {
-    /// Seconds of each measurement
-    #[arg(long, default_value_t = 5.0)]
+    /// Seconds of each measurement, 0.5 to 60
+    #[arg(long, default_value_t = 5.0, value_parser = seconds)]
     pub seconds: f64,
     /// Print JSON
     #[arg(long)]
@@ -151,4 +155,38 @@ pub struct HubArgs {
     pub attached: bool,
     /// The namespaces of the clusters' switches
     pub namespaces: Vec<String>,
+}
+
+/// Lines on standard output.
+pub fn say(lines: impl Display) -> Result<(), LabError> {
+    print(&format!("{lines}\n"))
+}
+
+/// Text on standard output. Whoever reads no further is told no more.
+pub fn print(text: &str) -> Result<(), LabError> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(LabError::at("standard output")(error)),
+        _ => Ok(()),
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.5..=60.0).contains(seconds));
+    seconds.ok_or_else(|| "that is no number from 0.5 to 60".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_measurement_takes_a_time_that_there_is() {
+        let parse = |seconds: &str| Cli::try_parse_from(["mobcast-lab", "calibrate", &format!("--seconds={seconds}")]);
+        for wrong in ["nan", "inf", "-5", "0.1", "600", "long"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+        for right in ["0.5", "7", "60"] {
+            assert!(parse(right).is_ok(), "{right}");
+        }
+    }
 }

@@ -92,8 +92,8 @@ pub fn obstacle() -> Option<String> {
             return Some(format!("the lab makes networks with `{program}`: install the package {package}"));
         }
     }
-    if !rustix::process::geteuid().is_root() {
-        return Some("the lab makes network namespaces, which needs root: run it with sudo".into());
+    if let Err(error) = check_root() {
+        return Some(error.to_string());
     }
     // Threads of one process may ask at the same time.
     static PROBES: AtomicU32 = AtomicU32::new(0);
@@ -110,6 +110,22 @@ pub fn obstacle() -> Option<String> {
         return Some(format!("the kernel makes no bridges here ({error})"));
     }
     device.err().map(|error| format!("no TUN device can be made with {TUN} ({error}): load the kernel's module tun"))
+}
+
+/// Whoever is not root may neither make, enter nor remove networks.
+pub fn check_root() -> Result<(), LabError> {
+    match rustix::process::geteuid().is_root() {
+        true => Ok(()),
+        false => Err(LabError::Missing("whoever makes, enters or removes a lab needs root: run it with sudo".into())),
+    }
+}
+
+/// Says which labs of runs that crashed are still there: what runs in them would take processor time and memory from the next.
+pub fn say_crashed() {
+    let of_a_run = |name: &String| name.starts_with("run-") || name.starts_with("calibrate-");
+    for (name, _) in labs().into_iter().filter(|(name, owner)| owner.is_none() && of_a_run(name)) {
+        eprintln!("mobcast-lab: the lab {name:?} of a run that crashed is still there: `mobcast-lab down` removes it");
+    }
 }
 
 impl Lab {

@@ -3,10 +3,11 @@
 #![forbid(unsafe_code)]
 
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use clap::Parser;
-use mobcast_lab::cli::{self, Cli};
+use mobcast_lab::cli::{self, Cli, print, say};
 use mobcast_lab::error::LabError;
 use mobcast_lab::hub::carry;
 use mobcast_lab::hub::control::Links;
@@ -14,7 +15,7 @@ use mobcast_lab::interrupt::Interrupt;
 use mobcast_lab::lab::{self, Lab};
 use mobcast_lab::{calibrate, plan, report, run};
 use mobcast_topology::files::TopologyFile;
-use mobcast_topology::{ClusterIndex, Scenario, is_upper_bound, optimum};
+use mobcast_topology::{ClusterIndex, Scenario, optimum};
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
@@ -46,18 +47,13 @@ fn up(args: &cli::UpArgs) -> Result<(), LabError> {
         lab::down(&args.name)?;
         return Err(error);
     }
-    println!(
-        "the lab {:?} is up; a command on a node: mobcast-lab exec --name {0} {1} -- ip address",
-        lab.name(),
-        lab.nodes()[0].name
-    );
-    for node in lab.nodes() {
-        println!("{}\t{}\t{}", node.name, node.cluster, node.address);
-    }
-    Ok(())
+    let (name, first) = (lab.name(), &lab.nodes()[0].name);
+    say(format!("the lab {name:?} is up; a command on a node: mobcast-lab exec --name {name} {first} -- ip address"))?;
+    lab.nodes().iter().try_for_each(|node| say(format!("{}\t{}\t{}", node.name, node.cluster, node.address)))
 }
 
 fn exec(args: &cli::ExecArgs) -> Result<(), LabError> {
+    lab::check_root()?;
     let lab = Lab::open(&args.name)?;
     let node = lab.node(&args.node)?;
     let error = Command::new("ip").args(["netns", "exec", &node.namespace]).args(&args.command).exec();
@@ -65,26 +61,30 @@ fn exec(args: &cli::ExecArgs) -> Result<(), LabError> {
 }
 
 fn down(args: &cli::DownArgs) -> Result<(), LabError> {
+    lab::check_root()?;
     if let Some(name) = &args.name {
         lab::down(name)?;
-        println!("removed the lab {name:?}");
-        return Ok(());
+        return say(format!("removed the lab {name:?}"));
     }
     let labs = lab::labs();
     if labs.is_empty() {
-        println!("there is no lab");
+        say("there is no lab")?;
     }
+    // What one does not let go is no reason to leave the others.
+    let mut done = Ok(());
     for (name, owner) in labs {
         if let Some(pid) = owner {
-            println!(
+            say(format!(
                 "left the lab {name:?} to process {pid}, which uses it (`mobcast-lab down --name {name}` takes it away)"
-            );
-        } else {
-            lab::down(&name)?;
-            println!("removed the lab {name:?}");
+            ))?;
+            continue;
+        }
+        match lab::down(&name) {
+            Ok(()) => say(format!("removed the lab {name:?}"))?,
+            Err(error) => done = done.and(Err(error)),
         }
     }
-    Ok(())
+    done
 }
 
 fn print_optimum(args: &cli::OptimumArgs) -> Result<(), LabError> {
@@ -98,14 +98,12 @@ fn print_optimum(args: &cli::OptimumArgs) -> Result<(), LabError> {
             "payload_optimum_mb_per_s": best.payload_bytes_per_s.map(|rate| rate as f64 / 1e6),
             "binding": binding,
         });
-        println!("{json}");
+        say(json)
     } else {
-        let label = if is_upper_bound(&topology) { "optimum at most" } else { "optimum" };
-        println!("{label:<16} {}", mb(best.rate_bytes_per_s));
-        println!("payload optimum  {}", mb(best.payload_bytes_per_s));
-        println!("bound by         {binding}");
+        let label = if best.is_upper_bound { "optimum at most" } else { "optimum" };
+        let [rate, payload] = [best.rate_bytes_per_s, best.payload_bytes_per_s].map(mb);
+        say(format!("{label:<16} {rate}\npayload optimum  {payload}\nbound by         {binding}"))
     }
-    Ok(())
 }
 
 fn print_report(args: &cli::ReportArgs) -> Result<(), LabError> {
@@ -116,15 +114,21 @@ fn print_report(args: &cli::ReportArgs) -> Result<(), LabError> {
         false if runs.is_empty() && !striping.is_empty() => report::striping_markdown(striping),
         false => report::markdown(runs) + &report::striping_markdown(striping),
     };
-    print!("{table}");
-    let Some(directory) = &args.output else { return Ok(()) };
+    if let Some(directory) = &args.output {
+        write_report(&records, directory, &table, args.compare)?;
+    }
+    print(&table)
+}
+
+/// The charts, and the table beside them.
+fn write_report(records: &report::Lines, directory: &Path, table: &str, compare: bool) -> Result<(), LabError> {
     std::fs::create_dir_all(directory).map_err(LabError::at(directory))?;
-    let charts = match args.compare {
+    let charts = match compare {
         true => Vec::new(),
-        false => [report::charts(runs), report::striping_charts(striping)].concat(),
+        false => [report::charts(&records.runs), report::striping_charts(&records.striping)].concat(),
     };
-    let name = if args.compare { "compare.md" } else { "report.md" };
-    for (name, text) in charts.into_iter().chain([(name.to_owned(), table)]) {
+    let name = if compare { "compare.md" } else { "report.md" };
+    for (name, text) in charts.into_iter().chain([(name.to_owned(), table.to_owned())]) {
         let path = directory.join(name);
         std::fs::write(&path, text).map_err(LabError::at(&path))?;
         eprintln!("wrote {}", path.display());

@@ -114,6 +114,7 @@ pub fn run(args: RunArgs) -> Result<(), LabError> {
     if let Some(reason) = crate::lab::obstacle() {
         return Err(LabError::Missing(reason));
     }
+    crate::lab::say_crashed();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(LabError::Hub)?;
     let mut session = Session::new(args, &experiment, interrupt.clone())?;
     runtime.block_on(async {
@@ -474,10 +475,8 @@ fn new_directory(parent: &Path, run: &str) -> Result<PathBuf, LabError> {
 
 fn summary(record: &RunRecord) -> String {
     let reason = record.reason.as_deref().unwrap_or_default();
-    let figures = format!(
-        "{:.2} s, {:.3} MB/s, {:.3} of the optimum",
-        record.seconds, record.throughput_mb_per_s, record.fraction
-    );
+    let RunRecord { seconds, throughput_mb_per_s, .. } = record;
+    let figures = format!("{seconds:.2} s, {throughput_mb_per_s:.3} MB/s{}", record.fraction_in_words());
     match record.outcome {
         RunOutcome::Complete => figures,
         RunOutcome::Void => format!("{figures}, void: {reason}"),

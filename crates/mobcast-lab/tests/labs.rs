@@ -219,6 +219,10 @@ fn what_a_killed_run_leaves_is_removed_by_down() {
     child.kill().expect("a child");
     child.wait().expect("a child");
     assert_eq!(left(&name).len(), 20, "16 nodes and 4 switches were left");
+    let experiment = scenarios().join("experiments/mob-1.toml").display().to_string();
+    let output = directory.path().join("x.jsonl").display().to_string();
+    let next = lab(&["run", &experiment, "--mobcast", "/nowhere", "--output", &output]);
+    assert!(said(&next).contains(&format!("the lab {name:?} of a run that crashed is still there")), "{}", said(&next));
     let down = lab(&["down"]);
     assert!(said(&down).contains(&format!("removed the lab {name:?}")), "{}", said(&down));
     assert_eq!(left(&name), [""; 0]);
@@ -346,17 +350,36 @@ fn without_root_it_says_what_is_missing() {
     std::fs::copy(env!("CARGO_BIN_EXE_mobcast-lab"), &copy).expect("copied");
     std::fs::copy(topology, &file).expect("copied");
     readable(directory.path());
-    let mut command = Command::new(&copy);
-    if rustix::process::geteuid().is_root() {
-        let may_enter = |place: &Path| place.metadata().is_ok_and(|place| place.permissions().mode() & 0o001 != 0);
-        if !directory.path().ancestors().all(may_enter) {
-            return left_out("only root may enter the directory for temporary files");
-        }
-        command.uid(65_534).gid(65_534);
+    let is_root = rustix::process::geteuid().is_root();
+    let may_enter = |place: &Path| place.metadata().is_ok_and(|place| place.permissions().mode() & 0o001 != 0);
+    if is_root && !directory.path().ancestors().all(may_enter) {
+        return left_out("only root may enter the directory for temporary files");
     }
-    let output = command.arg("up").arg(&file).stdin(Stdio::null()).output().expect("it starts");
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("needs root: run it with sudo"), "{}", said(&output));
+    for words in
+        [&["up", &file.display().to_string()][..], &["down"], &["down", "--name", "x"], &["exec", "A1", "true"]]
+    {
+        let mut command = Command::new(&copy);
+        if is_root {
+            command.uid(65_534).gid(65_534);
+        }
+        let output = command.args(words).stdin(Stdio::null()).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains("needs root: run it with sudo"), "{}", said(&output));
+    }
+}
+
+#[test]
+fn whoever_reads_no_further_breaks_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [lines, charts] = ["x.jsonl", "charts"].map(|name| directory.path().join(name));
+    std::fs::write(&lines, serde_json::to_string(&RunRecord::default()).expect("plain data")).expect("written");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mobcast-lab"));
+    let output =
+        command.arg("report").arg(&lines).arg("--output").arg(&charts).stdout(writer).output().expect("it starts");
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(charts.join("report.md").exists(), "{}", said(&output));
 }
 
 #[test]

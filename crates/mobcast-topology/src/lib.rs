@@ -35,5 +35,5 @@ pub use network::{
     Cluster, ClusterIndex, LinkRef, PayloadFactor, QueueLimit, Topology, TopologyError, WanLink, WanNic,
 };
 pub use optimum::changing::{Bracket, bracket};
-pub use optimum::{Binding, Optimum, Resource, is_upper_bound, optimal_rate, optimum};
+pub use optimum::{Binding, Optimum, Resource, optimal_rate, optimum};
 pub use scenario::{Change, Scenario};

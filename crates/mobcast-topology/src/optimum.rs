@@ -4,7 +4,7 @@
 //! other cluster (Edmonds 1973): it is reached exactly, by a packing of trees. Where network cards, access links or
 //! switches have limits, how much goes over each link is a choice, and R* is the value of a linear program (`linear`,
 //! feature `lp`). Without that feature, and for more than 40 clusters with nodes, upper bounds that every schedule obeys
-//! are taken (`folded`); the true optimum may then be lower ([`is_upper_bound`]).
+//! are taken (`folded`), as where the solver gives up; the true optimum may then be lower ([`Optimum::is_upper_bound`]).
 
 pub mod changing;
 mod folded;
@@ -115,20 +115,18 @@ pub struct Optimum {
     pub payload_bytes_per_s: Option<u64>,
     /// What binds.
     pub binding: Binding,
+    /// Whether the true optimum may be lower: more than links between clusters has limits, and there are too many clusters for the
+    /// linear program, or its solver gave up, or it is left out.
+    pub is_upper_bound: bool,
 }
 
 /// The optimum of a broadcast from a node of cluster `root`. Clusters without nodes neither receive nor relay.
 pub fn optimum(topology: &Topology, root: ClusterIndex) -> Optimum {
-    let (rate, binding) = best(topology, root, true);
+    let (rate, binding, gave_up) = best(topology, root, true);
+    let is_upper_bound = gave_up || (has_choices(topology) && !is_solved(topology));
     let rate_bytes_per_s = (rate < UNLIMITED).then_some(rate);
     let payload_bytes_per_s = rate_bytes_per_s.map(|rate| topology.payload_factor.of(rate));
-    Optimum { rate_bytes_per_s, payload_bytes_per_s, binding }
-}
-
-/// Whether what [`optimum`] finds may lie above the true optimum: more than links between clusters has limits, and there are too many
-/// clusters for the linear program, or it is left out.
-pub fn is_upper_bound(topology: &Topology) -> bool {
-    has_choices(topology) && !is_solved(topology)
+    Optimum { rate_bytes_per_s, payload_bytes_per_s, binding, is_upper_bound }
 }
 
 /// Whether the linear program is solved for so many clusters.
@@ -157,8 +155,9 @@ pub fn optimal_rate(topology: &Topology, root: ClusterIndex) -> Option<u64> {
     Some(best(topology, root, false).0).filter(|rate| *rate < UNLIMITED)
 }
 
+/// The rate, what binds it, and whether the solver gave up.
 #[cfg_attr(not(feature = "lp"), allow(unused_variables, reason = "a bound comes with its reason for nothing"))]
-fn best(topology: &Topology, root: ClusterIndex, with_reason: bool) -> (u64, Binding) {
+fn best(topology: &Topology, root: ClusterIndex, with_reason: bool) -> (u64, Binding, bool) {
     assert!(root.as_usize() < topology.clusters().len(), "the root's {root} is not in the topology");
     let mut best = (UNLIMITED, Binding::Nothing);
     let mut offer = |rate: u64, binding: Binding| {
@@ -174,12 +173,17 @@ fn best(topology: &Topology, root: ClusterIndex, with_reason: bool) -> (u64, Bin
         offer(rate, binding);
     }
     #[cfg(feature = "lp")]
-    if let Some((rate, resources)) = linear::below(topology, root, best.0, with_reason) {
-        return (rate, Binding::Together(resources));
-    }
+    let gave_up = match linear::below(topology, root, best.0, with_reason) {
+        Ok(Some((rate, resources))) => return (rate, Binding::Together(resources), false),
+        Ok(None) => false,
+        Err(linear::GaveUp) => true,
+    };
+    #[cfg(not(feature = "lp"))]
+    let gave_up = false;
     // The program knows this bound, and names the capacities.
     let total = total_wan_out(topology, root).filter(|(rate, _)| *rate < best.0);
-    total.unwrap_or(best)
+    let (rate, binding) = total.unwrap_or(best);
+    (rate, binding, gave_up)
 }
 
 fn occupied(topology: &Topology, cluster: ClusterIndex) -> bool {

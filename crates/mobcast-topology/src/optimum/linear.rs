@@ -26,6 +26,10 @@ const RAISE: f64 = 0.01;
 /// The root's site.
 const ROOT_SITE: usize = 0;
 
+/// What the solver did not find.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct GaveUp;
+
 /// The optimum in bytes per second if it is lower than `bound`, and which capacities bind it (none without
 /// `with_reason`). `bound` has to be an upper bound that is exact where only links between clusters bind.
 pub(super) fn below(
@@ -33,17 +37,11 @@ pub(super) fn below(
     root: ClusterIndex,
     bound: u64,
     with_reason: bool,
-) -> Option<(u64, Vec<Resource>)> {
+) -> Result<Option<(u64, Vec<Resource>)>, GaveUp> {
     if bound == 0 || topology.nodes() < 2 || !has_choices(topology) || !is_solved(topology) {
-        return None;
+        return Ok(None);
     }
-    let mut program = Program::new(topology, root, bound as f64 * topology.nodes() as f64);
-    let rate = program.solve(None)?.rate * program.unit;
-    if rate > bound as f64 * (1.0 - ALIKE) || rate > program.unlimited * program.unit * (1.0 - ALIKE) {
-        return None;
-    }
-    let resources = if with_reason { program.binding()? } else { Vec::new() };
-    Some((rate.round() as u64, resources))
+    Program::new(topology, root, bound as f64 * topology.nodes() as f64).below(bound, with_reason)
 }
 
 /// Alike nodes of one cluster.
@@ -74,6 +72,8 @@ struct Program<'a> {
     unit: f64,
     /// A rate in units that is reached only if nothing binds.
     unlimited: f64,
+    /// The solver gives up when there are more cuts.
+    cuts_max: usize,
 }
 
 struct Solution {
@@ -97,7 +97,8 @@ impl Program<'_> {
         };
         let flows: Vec<Flow> = pairs.filter(possible).collect();
         let (rows, cuts) = (Vec::new(), BTreeSet::new());
-        let mut program = Program { topology, sites, flows, rows, cuts, unit: 1.0, unlimited: 1.0 };
+        let cuts_max = CUTS_MAX;
+        let mut program = Program { topology, sites, flows, rows, cuts, unit: 1.0, unlimited: 1.0, cuts_max };
         program.add_links();
         (0..program.sites.len()).for_each(|site| program.add_cards(site));
         program.scale(most);
@@ -105,6 +106,16 @@ impl Program<'_> {
         let all = first_cuts.chain([program.select(|from, to| from == ROOT_SITE && to != ROOT_SITE)]);
         program.cuts = all.collect();
         program
+    }
+
+    fn below(mut self, bound: u64, with_reason: bool) -> Result<Option<(u64, Vec<Resource>)>, GaveUp> {
+        let solution = self.solve(None).ok_or(GaveUp)?;
+        let rate = solution.rate * self.unit;
+        if rate > bound as f64 * (1.0 - ALIKE) || rate > self.unlimited * self.unit * (1.0 - ALIKE) {
+            return Ok(None);
+        }
+        let resources = if with_reason { self.binding(&solution) } else { Vec::new() };
+        Ok(Some((rate.round() as u64, resources)))
     }
 
     fn select(&self, wanted: impl Fn(usize, usize) -> bool) -> Vec<Flow> {
@@ -169,7 +180,7 @@ impl Program<'_> {
 
     /// Solves with the capacity of one row raised a little, if one is named. `None` when the solver gives up.
     fn solve(&mut self, raised: Option<usize>) -> Option<Solution> {
-        while self.cuts.len() < CUTS_MAX {
+        while self.cuts.len() < self.cuts_max {
             let solution = self.solve_with_known_cuts(raised)?;
             let before = self.cuts.len();
             for far in 1..self.sites.len() {
@@ -228,17 +239,16 @@ impl Program<'_> {
         Some(self.select(|from, to| near[from] && !near[to]))
     }
 
-    /// The capacities of which a little more raises the optimum; if that needs several of them at once, all those that
-    /// are used up.
-    fn binding(&mut self) -> Option<Vec<Resource>> {
-        let solution = self.solve(None)?;
+    /// The capacities of which a little more raises the optimum; if that needs several of them at once, or the solver cannot
+    /// tell, all those that are used up.
+    fn binding(&mut self, solution: &Solution) -> Vec<Resource> {
         let used = |row: &Row| row.flows.iter().map(|flow| solution.values[self.place(flow)]).sum::<f64>();
         let tight: Vec<usize> = (0..self.rows.len())
             .filter(|row| used(&self.rows[*row]) >= self.rows[*row].capacity * (1.0 - ALIKE))
             .collect();
         let mut binding = Vec::new();
         for &row in &tight {
-            if self.solve(Some(row))?.rate > solution.rate * (1.0 + ALIKE) {
+            if self.solve(Some(row)).is_some_and(|more| more.rate > solution.rate * (1.0 + ALIKE)) {
                 binding.push(self.rows[row].resource);
             }
         }
@@ -247,7 +257,7 @@ impl Program<'_> {
         }
         binding.sort();
         binding.dedup();
-        Some(binding)
+        binding
     }
 }
 
@@ -255,7 +265,7 @@ impl Program<'_> {
 mod tests {
     use super::*;
     use crate::network::{Cluster, WanNic};
-    use crate::optimum::{Binding, is_upper_bound, optimum};
+    use crate::optimum::{Binding, optimum};
     use crate::preset::{full_mesh, m2_fast};
     use proptest::prelude::*;
 
@@ -424,12 +434,24 @@ mod tests {
     #[test]
     fn beyond_forty_clusters_what_all_send_is_the_bound() {
         let [forty, more] = [star(39), star(40)];
-        assert_eq!(below(&forty, ROOT, 39_000_000, false), Some((1_038_000, Vec::new())));
-        assert_eq!(below(&more, ROOT, 40_000_000, false), None);
+        assert_eq!(below(&forty, ROOT, 39_000_000, false), Ok(Some((1_038_000, Vec::new()))));
+        assert_eq!(below(&more, ROOT, 40_000_000, false), Ok(None));
         let bound = optimum(&more, ROOT);
         assert_eq!((bound.rate_bytes_per_s, bound.binding), (Some(1_039_000), Binding::TotalWanOut));
-        assert!(!is_upper_bound(&forty));
-        assert!(is_upper_bound(&more));
+        assert!(!optimum(&forty, ROOT).is_upper_bound);
+        assert!(bound.is_upper_bound);
+    }
+
+    #[test]
+    fn what_the_solver_gives_up_is_told_and_a_reason_that_it_does_not_find_costs_no_rate() {
+        let topology = star(3);
+        let mut program = Program::new(&topology, ROOT, 9_000_000.0);
+        let solution = program.solve(None).unwrap();
+        let rate = solution.rate * program.unit;
+        program.cuts_max = 0;
+        assert!(!program.binding(&solution).is_empty(), "what is used up is named");
+        assert_eq!(program.below(3_000_000, true), Err(GaveUp));
+        assert_eq!(below(&topology, ROOT, 3_000_000, true).unwrap().unwrap().0, rate.round() as u64);
     }
 
     #[test]
