@@ -14,7 +14,7 @@
 //! | `samples` | samples, goals, medians |
 //! | `report` | the table and the JSON |
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
@@ -95,7 +95,9 @@ fn bench(options: Options) -> Result<(), String> {
         opened.map_err(|error| format!("{}: {error}: name a file that can be written", path.display()))?;
     }
     network::remove_leftovers();
-    let dir = tempfile::Builder::new().prefix("mobcast-bench-").tempdir_in(&options.dir);
+    remove_leftovers(&options.dir);
+    let prefix = format!("{}{}-", network::PREFIX, std::process::id());
+    let dir = tempfile::Builder::new().prefix(&prefix).tempdir_in(&options.dir);
     let dir = dir.map_err(|error| format!("{}: {error}; name a tmpfs with --dir", options.dir.display()))?;
     let mobcast = options.command.clone().map_or_else(build, Ok)?;
     let mut setting = Setting { mobcast, dir, options, round: 0 };
@@ -108,6 +110,15 @@ fn bench(options: Options) -> Result<(), String> {
         std::fs::write(path, json).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     ended
+}
+
+/// Removes the files of runs that were killed: gigabytes of memory, on a tmpfs.
+fn remove_leftovers(dir: &Path) {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| network::is_leftover(&entry.file_name().to_string_lossy())) {
+        // It may be gone meanwhile.
+        let _ = std::fs::remove_dir_all(entry.path());
+    }
 }
 
 /// All rounds, up to the first that fails: what was measured before it is worth having.
@@ -179,6 +190,18 @@ mod tests {
         let (results, ended) = rounds(&mut setting, &[&SCENARIO]);
         assert_eq!(ended, Err("x: the port is busy".to_owned()));
         assert!(report::json(&[&SCENARIO], &results).to_string().contains("[1.0,1.0]"));
+    }
+
+    #[test]
+    fn files_of_runs_that_were_killed_are_removed_and_no_others() {
+        let dir = TempDir::new().expect("a directory");
+        // No process has a number as large.
+        let names =
+            ["mobcast-bench-4194305-x".to_owned(), format!("mobcast-bench-{}-x", std::process::id()), "x".into()];
+        names.iter().for_each(|name| std::fs::create_dir(dir.path().join(name)).expect("made"));
+        remove_leftovers(dir.path());
+        let there: Vec<bool> = names.iter().map(|name| dir.path().join(name).exists()).collect();
+        assert_eq!(there, [false, true, true]);
     }
 
     #[test]

@@ -59,7 +59,7 @@ fn parse<'a>(words: &[&'a str]) -> Option<Task<'a>> {
     };
     match (options, &targets[..]) {
         ([], _) => Some(Task::Look { targets, seconds: SECONDS }),
-        (["--seconds", seconds], _) => Some(Task::Look { targets, seconds: seconds.parse().ok()? }),
+        (["--seconds", seconds], _) => Some(Task::Look { targets, seconds: seconds.parse().ok().filter(|n| *n > 0)? }),
         (["--replay", file], [target]) => Some(Task::Replay { target, file }),
         _ => None,
     }
@@ -231,7 +231,13 @@ mod tests {
         let one = parse(&["tree", "--seconds", "7"]);
         assert!(matches!(one, Some(Task::Look { targets, seconds: 7 }) if targets == ["tree"]));
         assert!(matches!(parse(&["tree", "--replay", "x"]), Some(Task::Replay { target: "tree", file: "x" })));
-        for wrong in [&["trees"][..], &["--replay", "x"], &["tree", "--seconds"], &["tree", "--seconds", "x"]] {
+        for wrong in [
+            &["trees"][..],
+            &["--replay", "x"],
+            &["tree", "--seconds"],
+            &["tree", "--seconds", "x"],
+            &["--seconds", "0"],
+        ] {
             assert!(parse(wrong).is_none(), "{wrong:?}");
         }
     }

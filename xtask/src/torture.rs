@@ -68,7 +68,8 @@ fn parse(words: &[&str]) -> Option<Options> {
             _ => return None,
         }
     }
-    Some(options)
+    // No run is no check.
+    (options.runs > 0 && options.from.checked_add(options.runs).is_some()).then_some(options)
 }
 
 fn torture(options: &Options) -> bool {
@@ -79,7 +80,7 @@ fn torture(options: &Options) -> bool {
     if !cargo(&["build", "--quiet", "-p", "mobcast-cli"]) {
         return false;
     }
-    println!("seed {}, runs {} to {}", options.seed, options.from, (options.from + options.runs).saturating_sub(1));
+    println!("seed {}, runs {} to {}", options.seed, options.from, options.from + options.runs - 1);
     match repeat(options) {
         Ok(summary) => {
             println!("{summary}");
@@ -94,8 +95,7 @@ fn torture(options: &Options) -> bool {
 
 fn repeat(options: &Options) -> std::io::Result<Summary> {
     let machines = Machines::start(run::MACHINES)?;
-    let directory = std::env::temp_dir().join(format!("mobcast-torture-{}", std::process::id()));
-    std::fs::create_dir(&directory)?;
+    let directory = tempfile::Builder::new().prefix("mobcast-torture-").tempdir()?.keep();
     let mut summary = Summary::default();
     for number in options.from..options.from + options.runs {
         let plan = Plan::new(options.seed, number);
@@ -136,7 +136,13 @@ mod tests {
         let options = parse(&["--seed", "7", "--runs", "3", "--from", "5"]).expect("right");
         assert_eq!((options.runs, options.seed, options.from), (3, 7, 5));
         assert_eq!(parse(&[]).map(|options| options.runs), Some(RUNS));
-        for wrong in [&["--runs"][..], &["--runs", "x"], &["--often", "3"]] {
+        for wrong in [
+            &["--runs"][..],
+            &["--runs", "x"],
+            &["--often", "3"],
+            &["--runs", "0"],
+            &["--from", "18446744073709551615"],
+        ] {
             assert!(parse(wrong).is_none(), "{wrong:?}");
         }
     }

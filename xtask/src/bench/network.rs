@@ -5,7 +5,8 @@
 use std::path::Path;
 use std::process::Command;
 
-const PREFIX: &str = "mobcast-bench-";
+/// Names of what belongs to a run begin like this, and go on with its process.
+pub const PREFIX: &str = "mobcast-bench-";
 
 /// Some machines that reach each other. Dropped after the processes in it, it removes everything.
 pub struct Network {
@@ -85,12 +86,22 @@ pub fn remove_leftovers() {
     let Ok(entries) = std::fs::read_dir("/run/netns") else { return };
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
-        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            // It may be gone meanwhile.
+        if is_leftover(&name) {
+            // What runs there would go on without a name. All of it may be gone meanwhile.
+            let pids = Command::new("ip").args(["netns", "pids", &name]).output().map(|output| output.stdout);
+            let pids = String::from_utf8_lossy(&pids.unwrap_or_default()).into_owned();
+            if !pids.is_empty() {
+                let _ = Command::new("kill").arg("-KILL").args(pids.split_whitespace()).status();
+            }
             let _ = ip(&format!("netns delete {name}"));
         }
     }
+}
+
+/// Whether a name is of a run whose process is gone.
+pub fn is_leftover(name: &str) -> bool {
+    let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+    owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
 }
 
 fn ip(words: &str) -> Result<(), String> {

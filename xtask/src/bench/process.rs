@@ -89,6 +89,10 @@ impl Running {
                 // What it said helps; that it failed is known without.
                 let _ = stderr.read_to_string(&mut said);
             }
+            // What `timeout` ends with, also where it has to kill.
+            if matches!(ended.status.code(), Some(124 | 137)) {
+                return Err(format!("{} took longer than {TIME_MAX_S} s: {}", self.name, said.trim()));
+            }
             return Err(format!("{} failed ({}): {}", self.name, ended.status, said.trim()));
         }
         let processor_s = (ended.rusage.utime + ended.rusage.stime).as_secs_f64();
