@@ -148,8 +148,7 @@ impl Packets {
     fn local_segments(&self, from: NodeIndex, to: NodeIndex) -> Option<u32> {
         let card = *self.ways.path(from, to).first().filter(|_| self.ways.begins_with_card(from, to))?;
         let rate = self.engine.port_rate_bytes_per_s(card)?;
-        let in_a_moment = rate * LOCAL_NS / 1_000_000_000 / u64::from(PACKET_BYTES);
-        Some(in_a_moment.max(LOCAL_SEGMENTS_MIN) as u32)
+        Some(segments_in_a_moment(rate))
     }
 
     pub fn send<T>(&mut self, base: &mut Base<T>, flow: u32, sent: Sent) {
@@ -366,5 +365,25 @@ impl Lane {
         self.segments += segments;
         let full = (0..segments).map(|i| (bytes - i * SEGMENT_BYTES).min(SEGMENT_BYTES) + PACKET_HEADER_BYTES);
         sizes.extend(full);
+    }
+}
+
+/// Packets that a card sends in a moment: so many may wait in it, and a few in any case.
+fn segments_in_a_moment(rate_bytes_per_s: u64) -> u32 {
+    let bytes = u128::from(rate_bytes_per_s) * u128::from(LOCAL_NS) / 1_000_000_000;
+    let segments = bytes / u128::from(PACKET_BYTES);
+    u32::try_from(segments.max(u128::from(LOCAL_SEGMENTS_MIN))).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fastest_card_that_a_file_may_have_has_a_queue_of_its_moment() {
+        let megabyte = 1_000_000;
+        assert_eq!(segments_in_a_moment(megabyte), 4);
+        assert_eq!(segments_in_a_moment(125 * megabyte), 83);
+        assert_eq!(segments_in_a_moment(1_000_000_000 * megabyte), 666_666_666);
     }
 }
