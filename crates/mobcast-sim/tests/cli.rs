@@ -123,6 +123,12 @@ fn an_interrupted_experiment_goes_on_where_it_was() {
     let output = run(&scenarios, &to);
     assert_eq!(output.status.code(), Some(2));
     assert!(errors(&output).contains("lines.jsonl:1: "), "{}", errors(&output));
+
+    std::fs::write(&file, "what I have to do").unwrap();
+    let output = run(&scenarios, &to);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors(&output).contains("lines.jsonl:1: "), "{}", errors(&output));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "what I have to do", "a file that is not ours loses nothing");
 }
 
 #[test]

@@ -58,6 +58,12 @@ pub struct RunRecord {
     pub emulation: Option<Emulation>,
 }
 
+/// Whether this may be what an interrupted run has left of its line, which begins with the case.
+pub fn is_cut_line(rest: &[u8]) -> bool {
+    const BEGINS: &[u8] = b"{\"case\"";
+    rest.starts_with(BEGINS) || BEGINS.starts_with(rest)
+}
+
 impl RunRecord {
     /// Which part of the optimum was reached, to be put behind the throughput; nothing where no capacity is given.
     pub fn fraction_in_words(&self) -> String {

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use mobcast_topology::files::Planned;
-use mobcast_topology::record::{Case, RunOutcome, RunRecord, Settings};
+use mobcast_topology::record::{Case, RunOutcome, RunRecord, Settings, is_cut_line};
 
 use crate::error::LabError;
 use crate::report;
@@ -35,8 +35,20 @@ impl Lines {
         if path.exists() {
             let records = report::read(&[path.to_owned()]).map_err(|error| LabError::Usage(error.to_string()))?;
             records.runs.iter().for_each(|record| lines.note(record));
+            lines.check_end()?;
         }
         Ok(lines)
+    }
+
+    /// What is no line of ours is not to be cut off.
+    fn check_end(&self) -> Result<(), LabError> {
+        let bytes = std::fs::read(&self.path).map_err(LabError::at(&self.path))?;
+        let rest = &bytes[whole_lines(&bytes)..];
+        if is_cut_line(rest.trim_ascii()) || serde_json::from_slice::<RunRecord>(rest).is_ok() {
+            return Ok(());
+        }
+        let remedy = "remove it, or give another --output";
+        Err(LabError::Usage(format!("{}: its last line is of no run: {remedy}", self.path.display())))
     }
 
     /// Of several lines of a run the last one counts.
@@ -82,7 +94,7 @@ impl Lines {
 
     fn write(&self, line: &[u8]) -> std::io::Result<()> {
         let before = std::fs::read(&self.path).unwrap_or_default();
-        let whole = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let whole = whole_lines(&before);
         let mut file = std::fs::OpenOptions::new().create(true).append(true).open(&self.path)?;
         let is_run = serde_json::from_slice::<RunRecord>(&before[whole..]).is_ok();
         if !is_run {
@@ -90,6 +102,11 @@ impl Lines {
         }
         file.write_all(&[if is_run { b"\n" } else { &b""[..] }, line, b"\n"].concat())
     }
+}
+
+/// Bytes up to the end of the last line that has one.
+fn whole_lines(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1)
 }
 
 #[cfg(test)]
@@ -143,5 +160,17 @@ mod tests {
         std::fs::write(&path, whole.trim_end()).unwrap();
         Lines::open(&path, false).unwrap().append(&record("fast", RunOutcome::Void)).unwrap();
         assert!(std::fs::read_to_string(&path).unwrap().starts_with(&whole), "a whole line is kept");
+    }
+    #[test]
+    fn a_file_that_is_not_ours_loses_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("notes.txt");
+        std::fs::write(&path, "what I have to do").unwrap();
+        let error = Lines::open(&path, false).expect_err("it is no file of lines");
+        assert!(error.to_string().contains("notes.txt: its last line is of no run"), "{error}");
+        for ours in ["", "{\"ca", "{\"case\":{"] {
+            std::fs::write(&path, ours).unwrap();
+            assert!(Lines::open(&path, false).is_ok(), "{ours}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use mobcast_sim::network::Model;
 use mobcast_sim::run;
 use mobcast_topology::files::Planned;
-use mobcast_topology::record::RunRecord;
+use mobcast_topology::record::{RunRecord, is_cut_line};
 use thiserror::Error;
 
 /// Why lines cannot be read or written. The message names the mend.
@@ -73,12 +73,20 @@ impl Ledger {
             let broken = |problem| LedgerError::BrokenLine { path: path.to_owned(), line: index + 1, problem };
             earlier.push(serde_json::from_slice(line).map_err(broken)?);
         }
-        if let Ok(last) = serde_json::from_slice(rest) {
-            earlier.push(last);
-            file.write_all(b"\n").map_err(failed)?;
-        } else if !rest.is_empty() {
-            eprintln!("{}: an incomplete last line, as an interrupted run leaves, is cut off", path.display());
-            file.set_len(whole as u64).map_err(failed)?;
+        match serde_json::from_slice(rest) {
+            Ok(last) => {
+                earlier.push(last);
+                file.write_all(b"\n").map_err(failed)?;
+            }
+            Err(_) if rest.is_empty() => {}
+            Err(_) if is_cut_line(rest.trim_ascii()) => {
+                eprintln!("{}: an incomplete last line, as an interrupted run leaves, is cut off", path.display());
+                file.set_len(whole as u64).map_err(failed)?;
+            }
+            Err(problem) => {
+                let line = 1 + lines.iter().filter(|byte| **byte == b'\n').count();
+                return Err(LedgerError::BrokenLine { path: path.to_owned(), line, problem });
+            }
         }
         Ok(Ledger { file: Some((path.to_owned(), file)), earlier })
     }
