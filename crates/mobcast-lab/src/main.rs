@@ -40,6 +40,7 @@ fn main() -> ExitCode {
 fn up(args: &cli::UpArgs) -> Result<(), LabError> {
     let topology = TopologyFile::load(&args.topology)?.topology;
     plan::check(&topology, &args.topology)?;
+    plan::say_without_effect(&topology);
     let interrupt = Interrupt::watch()?;
     let lab = Lab::build(&topology, &args.name, false, &interrupt)?;
     let begun = lab.begin(Links::new(&Scenario::steady(topology), args.seed));

@@ -80,11 +80,23 @@ pub fn processes(name: &str) -> Vec<Pid> {
 /// Kills what runs in these namespaces, and removes them with everything in them.
 pub fn remove(names: &[String]) -> Result<(), LabError> {
     for name in names {
-        for pid in processes(name) {
+        empty(name);
+    }
+    let lines: String = names.iter().map(|name| format!("netns delete {name}\n")).collect();
+    if names.is_empty() { Ok(()) } else { batch("ip", None, &lines) }
+}
+
+/// Kills what runs in a namespace, and what that has started between the look and the kill.
+fn empty(name: &str) {
+    const TRIES: u32 = 20;
+    for _ in 0..TRIES {
+        let running = processes(name);
+        if running.is_empty() {
+            return;
+        }
+        for pid in running {
             // It may have ended by itself.
             let _ = kill_process(pid, Signal::KILL);
         }
     }
-    let lines: String = names.iter().map(|name| format!("netns delete {name}\n")).collect();
-    if names.is_empty() { Ok(()) } else { batch("ip", None, &lines) }
 }

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-use mobcast_topology::{ClusterIndex, Topology, WanNic};
+use mobcast_topology::{Cluster, ClusterIndex, Topology, WanNic};
 
 use crate::error::LabError;
 use crate::hub::carry::DEVICE;
@@ -86,6 +86,14 @@ pub fn cluster_of(address: [u8; 4]) -> Option<ClusterIndex> {
 /// Whether there can be a lab with the topology that this file says, or why not.
 pub fn check(topology: &Topology, file: &Path) -> Result<(), LabError> {
     plan(topology, "check").map(drop).map_err(|error| LabError::Usage(format!("{}: {error}", file.display())))
+}
+
+/// Says what a topology asks of a lab in vain: whoever asks for latency expects to see what it does.
+pub fn say_without_effect(topology: &Topology) {
+    let usual_ns = Cluster::new("", 1).lan_delay_ns;
+    if let Some(far) = topology.clusters().iter().find(|cluster| cluster.lan_delay_ns > usual_ns) {
+        eprintln!("lan_delay_ms: a lab has no latency inside cluster {}: mobcast-sim takes account of it", far.name);
+    }
 }
 
 /// The plan for a topology, in a lab of this name.
@@ -294,8 +302,8 @@ fn shape(ip: &mut String, tc: &mut String, device: &str, queueing: Queueing, car
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mobcast_topology::WanLink;
     use mobcast_topology::network::NIC_BURST_NS;
-    use mobcast_topology::{Cluster, WanLink};
 
     fn topology() -> Topology {
         let mut topology = Topology::new();

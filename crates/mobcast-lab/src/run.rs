@@ -115,6 +115,7 @@ pub fn run(args: RunArgs) -> Result<(), LabError> {
         return Err(LabError::Missing(reason));
     }
     crate::lab::say_crashed();
+    plan::say_without_effect(&experiment.topology);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(LabError::Hub)?;
     let mut session = Session::new(args, &experiment, interrupt.clone())?;
     runtime.block_on(async {
@@ -173,7 +174,7 @@ impl Session {
 
     async fn all(&mut self, experiment: &Experiment) -> Result<(), LabError> {
         let planned = self.select(experiment.runs(self.args.quick))?;
-        self.check(&planned)?;
+        self.check(&planned).await?;
         let open: Vec<&Planned> = planned.iter().filter(|run| !self.lines.has(run)).collect();
         eprintln!("{}: {}", experiment.name, experiment.title);
         if open.len() < planned.len() {
@@ -224,7 +225,7 @@ impl Session {
     }
 
     /// Checks before anything is run that every program is there, and takes their versions.
-    fn check(&mut self, planned: &[Planned]) -> Result<(), LabError> {
+    async fn check(&mut self, planned: &[Planned]) -> Result<(), LabError> {
         let known = strategies(&self.mobcast)?;
         let needs_gauge = |strategy: &String| known.get(strategy).copied().unwrap_or(false);
         let mut rivals: BTreeMap<&str, &RivalFile> = BTreeMap::new();
@@ -260,10 +261,9 @@ impl Session {
         self.versions.insert(LAB.into(), format!("{} (build {})", env!("CARGO_PKG_VERSION"), build(&own)?));
         self.look_at_mobcast()?;
         for (name, rival) in rivals {
-            if let Some(reason) = rival::obstacle(rival) {
-                return Err(LabError::Missing(reason));
-            }
-            self.versions.insert(name.to_owned(), rival::version(rival).unwrap_or_default());
+            let version = rival::version(rival).await;
+            let version = version.map_err(|error| LabError::Missing(rival::obstacle(rival, &error)))?;
+            self.versions.insert(name.to_owned(), version);
         }
         Ok(())
     }
@@ -329,7 +329,7 @@ impl Session {
             Program::Rival(rival) => {
                 let build = lab.scratch().join("build");
                 if self.prepared.insert(rival.name.clone()) || !build.exists() {
-                    rival::prepare(rival, &build)?;
+                    rival::prepare(rival, &build).await?;
                 }
                 rival::run(lab, run, rival, &build, &logs).await?
             }

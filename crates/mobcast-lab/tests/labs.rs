@@ -307,6 +307,26 @@ fn a_run_that_cannot_be_made_has_failed_and_the_next_ones_are_made() {
 }
 
 #[test]
+fn receivers_that_are_never_ready_are_named_and_nothing_is_sent_to_them() {
+    let Some(_guard) = alone() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let lines = "sizes_mb = [1.0]\ntimeout_s = 2.0\nstrategies = []\nrivals = [\"late\"]\n";
+    let experiment = on_a_switch(directory.path(), lines);
+    let sent = directory.path().join("sent");
+    let rival = format!(
+        "title = \"x\"\nversion = [\"echo\", \"1\"]\nroot = [\"touch\", {sent:?}]\nwait_for_receivers = true\n\
+         receiver = [\"sleep\", \"1000\"]\n"
+    );
+    std::fs::write(directory.path().join("rivals/late.toml"), rival).expect("written");
+    let lines = directory.path().join("x.jsonl");
+    let (output, pid) = run(&experiment, &lines, &["--mobcast", &mobcast().display().to_string()]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(records(&lines).remove(0).reason.unwrap_or_default(), "not ready after 2 s: A2, A3");
+    assert!(!sent.exists(), "the root was not started");
+    nothing_is_left(pid);
+}
+
+#[test]
 fn an_interrupt_removes_what_is_there_whenever_it_comes() {
     let Some(_guard) = alone() else { return };
     let directory = tempfile::tempdir().expect("a directory");

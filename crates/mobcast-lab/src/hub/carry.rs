@@ -23,7 +23,7 @@ pub const DEVICE: &str = "hub";
 /// Packets taken from a device before those that are due get their turn.
 const TAKEN_MAX: usize = 32;
 /// How often the counters are noted.
-const SAMPLE_NS: u64 = 100_000_000;
+pub const SAMPLE_NS: u64 = 100_000_000;
 /// So many are kept, an hour of them: then every second one, and half as many from there on.
 const SAMPLES_MAX: usize = 36_000;
 /// After a turn in which there was something to do, the next one begins so much later: many packets then share a wake-up.

@@ -71,7 +71,7 @@ pub async fn run(
         }
     };
     if !left.is_empty() {
-        attempt.failed(process::not_done(lab, &left, planned.timeout_s, |node| run.log(node)));
+        attempt.failed(process::not_yet("done", lab, &left, planned.timeout_s, |node| run.log(node)));
         process::signal(&pids, |node| left.contains(&node), Signal::KILL);
     }
     if planned.rounds.is_some() {

@@ -2,10 +2,13 @@
 
 use mobcast_topology::record::Phases;
 
+use crate::hub::carry::SAMPLE_NS;
 use crate::hub::control::Counts;
 
 /// The steady part of the imports: between these fractions.
 const STEADY: (f64, f64) = (0.1, 0.9);
+/// Samples of the steady part at least: what is between two of them is not known.
+const SAMPLES_MIN: u64 = 5;
 
 /// Start, steady rate and tail of the broadcast: the steady part is from when all clusters had the first of the fractions until all
 /// had the second, as in the simulator. `offset_s` is the start of the sender after the hub's `Begin`; `seconds` the whole.
@@ -16,8 +19,11 @@ pub fn phases(counts: &Counts, object_bytes: u64, offset_s: f64, seconds: f64) -
     let (Some(from_s), Some(to_s)) = (latest(|import| import.0), latest(|import| import.1)) else {
         return Phases::default();
     };
+    if to_s - from_s < (SAMPLES_MIN * SAMPLE_NS) as f64 / 1e9 {
+        return Phases::default();
+    }
     let bytes = object_bytes as f64;
-    let steady_bytes_per_s = (STEADY.1 - STEADY.0) * bytes / (to_s - from_s).max(1e-9);
+    let steady_bytes_per_s = (STEADY.1 - STEADY.0) * bytes / (to_s - from_s);
     Phases {
         start_seconds: from_s - STEADY.0 * bytes / steady_bytes_per_s,
         steady_mb_per_s: steady_bytes_per_s / 1e6,
@@ -79,6 +85,18 @@ mod tests {
         assert!((phases.steady_mb_per_s - 80.0 / 6.0).abs() < 0.01, "{phases:?}");
         assert!((phases.start_seconds - 3.25).abs() < 0.01, "{phases:?}");
         assert!((phases.start_seconds + 100.0 / phases.steady_mb_per_s + phases.tail_seconds - 11.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn what_came_between_a_few_samples_has_none() {
+        let link = LinkCounts { from: 0, to: 1, ..LinkCounts::default() };
+        let of = |rate: f64| {
+            let samples = (0..150u64).map(|i| (i * 100_000_000, vec![(rate * i as f64 / 10.0).min(10e6) as u64]));
+            let counts = Counts { links: vec![link.clone()], samples: samples.collect(), ..Counts::default() };
+            phases(&counts, 10_000_000, 0.0, 10e6 / rate)
+        };
+        assert_eq!(of(50e6), Phases::default());
+        assert!((of(10e6).steady_mb_per_s - 10.0).abs() < 0.01);
     }
 
     #[test]

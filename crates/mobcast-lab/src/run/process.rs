@@ -228,8 +228,8 @@ pub fn failure(status: ExitStatus) -> Option<String> {
     }
 }
 
-/// Which nodes' programs were not done in time, the first of them with what they said last.
-pub fn not_done(lab: &Lab, nodes: &BTreeSet<usize>, after_s: f64, log: impl Fn(usize) -> PathBuf) -> String {
+/// Which nodes' programs were not done or ready in time, the first of them with what they said last.
+pub fn not_yet(what: &str, lab: &Lab, nodes: &BTreeSet<usize>, after_s: f64, log: impl Fn(usize) -> PathBuf) -> String {
     const NAMED: usize = 4;
     let named = nodes.iter().take(NAMED).map(|node| {
         let said = last_line(&log(*node));
@@ -237,7 +237,7 @@ pub fn not_done(lab: &Lab, nodes: &BTreeSet<usize>, after_s: f64, log: impl Fn(u
         format!("{}{said}", lab.nodes()[*node].name)
     });
     let more = if nodes.len() > NAMED { format!(" and {} more", nodes.len() - NAMED) } else { String::new() };
-    format!("not done after {after_s} s: {}{more}", named.collect::<Vec<_>>().join(", "))
+    format!("not {what} after {after_s} s: {}{more}", named.collect::<Vec<_>>().join(", "))
 }
 
 /// The last line of a log, for a message.

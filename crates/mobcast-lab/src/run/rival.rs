@@ -1,15 +1,16 @@
 //! One broadcast with another program, as its adapter in `scenarios/rivals` says. The object is a file in memory; what
 //! arrives is compared with it byte by byte.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use mobcast_topology::files::{Clock, Planned, RivalFile};
 use rustix::process::{Pid, Signal};
+use tokio::process::Command;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::time::Instant;
 
@@ -24,6 +25,9 @@ use crate::lab::{Lab, LabNode};
 const ENDING: Duration = Duration::from_secs(3);
 /// Time for receivers of which nothing is heard to be ready.
 const STARTING: Duration = Duration::from_secs(1);
+/// How long a program may take to say its version, and to build what it has to build.
+const ASKED_MAX: Duration = Duration::from_secs(60);
+const PREPARED_MAX: Duration = Duration::from_secs(1_800);
 /// Bytes compared, and made, at a time.
 const BLOCK: usize = 1 << 20;
 
@@ -109,23 +113,16 @@ fn seconds_between(from_ns: u64, to_ns: u64) -> f64 {
     (to_ns as f64 - from_ns as f64) / 1e9
 }
 
-/// Why this rival cannot be run here: what it needs is missing.
-pub fn obstacle(rival: &RivalFile) -> Option<String> {
-    version(rival).err().map(|error| {
-        let install = rival.directory.join("install.sh");
-        format!(
-            "{} is not there ({error}): install {} with `sh {}`",
-            rival.name,
-            rival.packages.join(", "),
-            install.display()
-        )
-    })
+/// Why a rival that says no version cannot be run here: what it needs is missing.
+pub fn obstacle(rival: &RivalFile, error: &str) -> String {
+    let (packages, install) = (rival.packages.join(", "), rival.directory.join("install.sh"));
+    format!("{} is not there ({error}): install {packages} with `sh {}`", rival.name, install.display())
 }
 
 /// What the rival says of its version.
-pub fn version(rival: &RivalFile) -> Result<String, String> {
-    let output = Command::new(&rival.version[0]).args(&rival.version[1..]).current_dir(directory(rival)).output();
-    let output = output.map_err(|error| error.to_string())?;
+pub async fn version(rival: &RivalFile) -> Result<String, String> {
+    let mut command = Command::new(&rival.version[0]);
+    let output = output_of(command.args(&rival.version[1..]).current_dir(directory(rival)), ASKED_MAX).await?;
     let text = String::from_utf8_lossy(&output.stdout);
     match text.lines().find(|line| !line.trim().is_empty()) {
         Some(line) if output.status.success() => Ok(line.trim().to_owned()),
@@ -134,7 +131,7 @@ pub fn version(rival: &RivalFile) -> Result<String, String> {
 }
 
 /// Builds what the rival has to build.
-pub fn prepare(rival: &RivalFile, build: &Path) -> Result<(), LabError> {
+pub async fn prepare(rival: &RivalFile, build: &Path) -> Result<(), LabError> {
     let Some(prepare) = &rival.prepare else { return Ok(()) };
     std::fs::create_dir_all(build).map_err(LabError::at(build))?;
     let mut command = Command::new(&prepare[0]);
@@ -143,12 +140,19 @@ pub fn prepare(rival: &RivalFile, build: &Path) -> Result<(), LabError> {
         .current_dir(directory(rival))
         .env("LAB_BUILD", build)
         .env("LAB_DIR", build)
-        .process_group(0)
-        .stdin(Stdio::null());
+        .process_group(0);
     let failed = |error: String| LabError::Tool { tool: prepare.join(" "), error };
-    let output = command.output().map_err(|error| failed(error.to_string()))?;
+    let output = output_of(&mut command, PREPARED_MAX).await.map_err(failed)?;
     let said = String::from_utf8_lossy(&output.stderr);
     if output.status.success() { Ok(()) } else { Err(failed(said.trim().to_owned())) }
+}
+
+/// What a command prints and how it ends, which has to be in time. An interrupt ends it, as whatever ends the waiting.
+async fn output_of(command: &mut Command, time_max: Duration) -> Result<Output, String> {
+    let output = command.stdin(Stdio::null()).kill_on_drop(true).output();
+    let output = tokio::time::timeout(time_max, output).await;
+    let output = output.map_err(|_| format!("it took longer than {} s", time_max.as_secs()))?;
+    output.map_err(|error| error.to_string())
 }
 
 fn directory(rival: &RivalFile) -> PathBuf {
@@ -168,7 +172,7 @@ struct Run<'a> {
     object: PathBuf,
     hosts: PathBuf,
     directory: PathBuf,
-    program: PathBuf,
+    enter: PathBuf,
     heard: UnboundedSender<Heard>,
     deadline: Instant,
 }
@@ -194,12 +198,17 @@ pub async fn run(
     }
     if rival.wait_for_receivers {
         run.listen(&mut hearing, &mut progress, &mut attempt, Progress::all_ready).await;
+        run.check_ready(&progress, &mut attempt);
     } else if rival.receiver.is_some() {
         tokio::time::sleep(STARTING).await;
     }
     lab.begin(Links::new(&planned.scenario, planned.seed))?;
     attempt.begun_ns = crate::clock::monotonic_ns();
-    pids.push((0, run.start(0, &rival.root)?));
+    if attempt.failure.is_none() {
+        pids.push((0, run.start(0, &rival.root)?));
+    } else {
+        progress.ended[0] = true;
+    }
     let rounds = planned.rounds.unwrap_or(0) as usize;
     run.listen(&mut hearing, &mut progress, &mut attempt, |progress| progress.all_timed(rounds)).await;
     progress.times(rival.clock, &mut attempt);
@@ -209,7 +218,7 @@ pub async fn run(
     }
     if !progress.all_complete() {
         let missing = (1..lab.nodes().len()).filter(|node| progress.complete_ns[*node].is_none()).collect();
-        attempt.failed(process::not_done(lab, &missing, planned.timeout_s, |node| run.log(node)));
+        attempt.failed(process::not_yet("done", lab, &missing, planned.timeout_s, |node| run.log(node)));
     }
     // Those that keep the data in memory compare it themselves, which takes a moment.
     if rival.receiver.is_none() {
@@ -220,7 +229,7 @@ pub async fn run(
         outcome.usage = outcome.usage.larger(usage);
     }
     lab.clear();
-    run.compare(&progress, &mut attempt);
+    run.compare(&progress, &mut attempt).await;
     // It is made again for the next run.
     let _ = std::fs::remove_dir_all(&run.scratch);
     Ok(attempt)
@@ -244,6 +253,9 @@ impl<'a> Run<'a> {
         let lines: String = lab.nodes().iter().enumerate().map(line).collect();
         let hosts = scratch.join("hosts");
         std::fs::write(&hosts, lines).map_err(LabError::at(&hosts))?;
+        let program = std::env::current_exe().map_err(LabError::Hub)?;
+        let enter = scratch.join("enter.sh");
+        std::fs::write(&enter, enter_script(&program, lab.name())).map_err(LabError::at(&enter))?;
         Ok(Run {
             lab,
             planned,
@@ -254,7 +266,7 @@ impl<'a> Run<'a> {
             scratch,
             hosts,
             directory: directory(rival),
-            program: std::env::current_exe().map_err(LabError::Hub)?,
+            enter,
             heard,
             deadline: Instant::now() + Duration::from_secs_f64(planned.timeout_s),
         })
@@ -283,7 +295,8 @@ impl<'a> Run<'a> {
             ("LAB_ROOT_ADDRESS", nodes[0].address.clone()),
             ("LAB_HOSTS", self.hosts.display().to_string()),
             ("LAB_NIC_MB_PER_S", nic.map(|rate| (rate as f64 / 1e6).to_string()).unwrap_or_default()),
-            ("LAB_ENTER", format!("{} exec --name {}", self.program.display(), self.lab.name())),
+            // Scripts take it apart at blanks.
+            ("LAB_ENTER", format!("sh {}", self.enter.display())),
             ("LAB_ROUNDS", self.planned.rounds.unwrap_or(0).to_string()),
             ("LAB_SEED", self.planned.seed.to_string()),
         ]
@@ -332,12 +345,23 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Where receivers are not ready, the root has nobody to send to.
+    fn check_ready(&self, progress: &Progress, attempt: &mut Attempt) {
+        let missing: BTreeSet<usize> = (1..progress.ready.len()).filter(|node| !progress.ready[*node]).collect();
+        if !missing.is_empty() {
+            let after_s = self.planned.timeout_s;
+            attempt.failed(process::not_yet("ready", self.lab, &missing, after_s, |node| self.log(node)));
+        }
+    }
+
     /// Compares what arrived with the object, where nobody has done so.
-    fn compare(&self, progress: &Progress, attempt: &mut Attempt) {
+    async fn compare(&self, progress: &Progress, attempt: &mut Attempt) {
         for node in 1..self.lab.nodes().len() {
             if attempt.failure.is_some() || progress.verified[node] {
                 continue;
             }
+            // An interrupt is heard between two of them.
+            tokio::task::yield_now().await;
             let wrong = match &self.rival.receiver {
                 Some(_) => same(&self.object, &self.out(node)).err(),
                 None => Some("nobody has compared it".to_owned()),
@@ -347,6 +371,12 @@ impl<'a> Run<'a> {
             }
         }
     }
+}
+
+/// What enters a node, wherever this program stands: its path may have blanks.
+fn enter_script(program: &Path, lab: &str) -> String {
+    let program = program.display().to_string().replace('\'', "'\\''");
+    format!("exec '{program}' exec --name {lab} \"$@\"\n")
 }
 
 /// Ends all programs, kindly at first.
@@ -458,6 +488,28 @@ mod tests {
         std::fs::write(&b, &bytes[1..]).unwrap();
         assert!(same(&a, &b).is_err());
         assert!(same(&a, &directory.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn a_program_that_does_not_say_its_version_is_not_waited_for_by_an_interrupt() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut hangs = Command::new("sleep");
+            let output = output_of(hangs.arg("600"), ASKED_MAX);
+            assert!(tokio::time::timeout(Duration::from_millis(50), output).await.is_err());
+            let error = output_of(Command::new("sleep").arg("600"), Duration::ZERO).await.expect_err("it hangs");
+            assert_eq!(error, "it took longer than 0 s");
+        });
+    }
+
+    #[test]
+    fn a_node_is_entered_by_a_program_whose_path_has_blanks() {
+        let directory = tempfile::tempdir().unwrap();
+        let [program, enter] = ["it's a program", "enter.sh"].map(|name| directory.path().join(name));
+        std::os::unix::fs::symlink("/bin/echo", &program).unwrap();
+        std::fs::write(&enter, enter_script(&program, "run-1")).unwrap();
+        let said = std::process::Command::new("sh").arg(&enter).args(["A2", "sh", "-c", "a b"]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&said.stdout), "exec --name run-1 A2 sh -c a b\n");
     }
 
     #[test]
