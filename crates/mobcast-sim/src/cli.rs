@@ -224,9 +224,7 @@ fn run(args: &RunArgs) -> Result<bool, Problem> {
             records.push(earlier);
             continue;
         }
-        let limited = planned.optimum.payload_bytes_per_s_lower.is_some();
-        let best = if limited { format!(": at best {:.1} s", planned.ideal_seconds) } else { String::new() };
-        eprintln!("{number} {}{best}", name(planned));
+        eprintln!("{number} {}{}", name(planned), at_best(planned));
         let simulated = match &args.trace {
             None => {
                 let mut progress = Progress::begin();
@@ -287,6 +285,12 @@ fn name(planned: &Planned) -> String {
         "{}, {nodes} nodes, {size} MB, {}, repetition {}, seed {}",
         case.scenario, case.strategy, planned.repetition, planned.seed
     )
+}
+
+/// What the network could do, where it has limits.
+fn at_best(planned: &Planned) -> String {
+    let limited = planned.optimum.payload_bytes_per_s_lower.is_some();
+    if limited { format!(": at best {:.1} s", planned.ideal_seconds) } else { String::new() }
 }
 
 fn say_result(simulated: &Simulated) {

@@ -262,9 +262,7 @@ impl<'a> Run<'a> {
         let patience = experiment.patience(descriptor.piece_size);
         let broadcast = world.broadcast(NodeIndex(0), descriptor, whole);
         let steps_left = steps.iter().filter(|(_, step)| matches!(step, Step::Join(_))).count();
-        let changes = steps.iter().filter(|(_, step)| matches!(step, Step::Change(_)));
-        let changed_at_last = changes.map(|(at, _)| began + at.since(Time::ZERO)).max().unwrap_or(began);
-        let stopped = Vec::new();
+        let changed_at_last = last_change(&steps, began);
         let (checked_at, over) = Default::default();
         Run {
             experiment,
@@ -275,7 +273,7 @@ impl<'a> Run<'a> {
             broadcast,
             steps,
             steps_left,
-            stopped,
+            stopped: Vec::new(),
             checked_at,
             over,
             patience,
@@ -397,6 +395,12 @@ impl<'a> Run<'a> {
             end,
         }
     }
+}
+
+/// When the last link changes, or the beginning.
+fn last_change(steps: &[(Time, Step)], began: Time) -> Time {
+    let changes = steps.iter().filter(|(_, step)| matches!(step, Step::Change(_)));
+    changes.map(|(at, _)| began + at.since(Time::ZERO)).max().unwrap_or(began)
 }
 
 /// Lets all machines become members, and rest.
