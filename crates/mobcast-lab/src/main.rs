@@ -97,13 +97,16 @@ fn print_optimum(args: &cli::OptimumArgs) -> Result<(), LabError> {
         let json = serde_json::json!({
             "optimum_mb_per_s": best.rate_bytes_per_s.map(|rate| rate as f64 / 1e6),
             "payload_optimum_mb_per_s": best.payload_bytes_per_s.map(|rate| rate as f64 / 1e6),
+            "is_upper_bound": best.is_upper_bound,
             "binding": binding,
         });
         say(json)
     } else {
-        let label = if best.is_upper_bound { "optimum at most" } else { "optimum" };
+        let labels =
+            if best.is_upper_bound { ["optimum at most", "payload at most"] } else { ["optimum", "payload optimum"] };
+        let [label, of_payload] = labels;
         let [rate, payload] = [best.rate_bytes_per_s, best.payload_bytes_per_s].map(mb);
-        say(format!("{label:<16} {rate}\npayload optimum  {payload}\nbound by         {binding}"))
+        say(format!("{label:<16} {rate}\n{of_payload:<16} {payload}\nbound by         {binding}"))
     }
 }
 

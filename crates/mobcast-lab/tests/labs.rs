@@ -310,7 +310,7 @@ fn a_run_that_cannot_be_made_has_failed_and_the_next_ones_are_made() {
 fn receivers_that_are_never_ready_are_named_and_nothing_is_sent_to_them() {
     let Some(_guard) = alone() else { return };
     let directory = tempfile::tempdir().expect("a directory");
-    let lines = "sizes_mb = [1.0]\ntimeout_s = 2.0\nstrategies = []\nrivals = [\"late\"]\n";
+    let lines = "sizes_mb = [1.0]\ntimeout_s = 2.0\nrivals = [\"late\"]\n";
     let experiment = on_a_switch(directory.path(), lines);
     let sent = directory.path().join("sent");
     let rival = format!(
@@ -319,7 +319,7 @@ fn receivers_that_are_never_ready_are_named_and_nothing_is_sent_to_them() {
     );
     std::fs::write(directory.path().join("rivals/late.toml"), rival).expect("written");
     let lines = directory.path().join("x.jsonl");
-    let (output, pid) = run(&experiment, &lines, &["--mobcast", &mobcast().display().to_string()]);
+    let (output, pid) = run(&experiment, &lines, &["--mobcast", "/bin/true", "--only", "late"]);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert_eq!(records(&lines).remove(0).reason.unwrap_or_default(), "not ready after 2 s: A2, A3");
     assert!(!sent.exists(), "the root was not started");
@@ -411,6 +411,23 @@ fn the_optimum_of_a_topology_is_printed_with_what_binds_it() {
     for line in ["optimum          10.000 MB/s", "payload optimum  9.653 MB/s", "bound by         "] {
         assert!(said(&output).contains(line), "{}", said(&output));
     }
+}
+
+#[test]
+fn an_optimum_that_may_be_lower_is_said_to_be_at_most_so_much() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let topology = directory.path().join("x.toml");
+    let clusters = (0..41).map(|i| format!("[[cluster]]\nname = \"C{i}x\"\nnodes = 1\nnic_mb_per_s = 10.0\n"));
+    let pairs = (0..41).flat_map(|a| (a + 1..41).map(move |b| (a, b)));
+    let keys = "rate_mb_per_s = 1.0\none_way_delay_ms = 1.0\n";
+    let links = pairs.map(|(a, b)| format!("[[link]]\nbetween = [\"C{a}x\", \"C{b}x\"]\n{keys}"));
+    std::fs::write(&topology, format!("title = \"x\"\n{}", clusters.chain(links).collect::<String>()))
+        .expect("written");
+    let topology = topology.display().to_string();
+    let words = lab(&["optimum", &topology]);
+    assert!(said(&words).contains("optimum at most ") && said(&words).contains("payload at most "), "{}", said(&words));
+    let json = lab(&["optimum", &topology, "--json"]);
+    assert!(said(&json).contains("\"is_upper_bound\":true"), "{}", said(&json));
 }
 
 #[test]

@@ -201,6 +201,7 @@ fn record(planned: &Planned, model: Model, outcome: &Outcome, imports: &Imports)
         throughput_mb_per_s: throughput,
         optimum_mb_per_s: optimum,
         optimum_upper_mb_per_s: in_mb(planned.optimum.payload_bytes_per_s_upper),
+        optimum_at_most: planned.optimum.is_upper_bound,
         fraction: if optimum > 0.0 { throughput / optimum } else { 0.0 },
         binding: planned.optimum.binding.describe(topology),
         choice: outcome.choice.as_ref().map(|choice| choice.reason.clone()).unwrap_or_default(),

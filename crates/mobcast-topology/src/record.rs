@@ -35,6 +35,9 @@ pub struct RunRecord {
     pub optimum_mb_per_s: f64,
     /// The upper bound of the payload optimum where links change, else the optimum.
     pub optimum_upper_mb_per_s: f64,
+    /// Whether the true optimum may be lower than both, and the fraction higher than `fraction`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optimum_at_most: bool,
     /// `throughput_mb_per_s` divided by `optimum_mb_per_s`.
     pub fraction: f64,
     /// What binds the optimum, in words.
@@ -67,7 +70,12 @@ pub fn is_cut_line(rest: &[u8]) -> bool {
 impl RunRecord {
     /// Which part of the optimum was reached, to be put behind the throughput; nothing where no capacity is given.
     pub fn fraction_in_words(&self) -> String {
-        if self.optimum_mb_per_s > 0.0 { format!(", {:.3} of the optimum", self.fraction) } else { String::new() }
+        let least = if self.optimum_at_most { "at least " } else { "" };
+        if self.optimum_mb_per_s > 0.0 {
+            format!(", {least}{:.3} of the optimum", self.fraction)
+        } else {
+            String::new()
+        }
     }
 }
 

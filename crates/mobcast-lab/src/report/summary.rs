@@ -81,6 +81,11 @@ impl<'a> Summary<'a> {
         optimum_of(self.runs.iter().copied())
     }
 
+    /// Whether the true optimum may be lower.
+    pub fn is_optimum_at_most(&self) -> bool {
+        self.runs.iter().any(|run| run.optimum_at_most)
+    }
+
     /// The program as it is called in tables and legends.
     pub fn label(&self) -> String {
         let name = if self.case.strategy.is_empty() { &self.case.program } else { &self.case.strategy };

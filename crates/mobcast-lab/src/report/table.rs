@@ -89,6 +89,7 @@ fn figures(summary: &Summary<'_>, all: &[Summary<'_>]) -> Vec<String> {
     let throughput = spread(|run| Some(run.throughput_mb_per_s));
     let counts = [RunOutcome::Complete, RunOutcome::Void, RunOutcome::Failed].map(|o| summary.count(o).to_string());
     let has_optimum = summary.optimum().is_some();
+    let most = |sign: &'static str| if summary.is_optimum_at_most() { sign } else { "" };
     let found = if summary.is_rival() || case.named_clusters { "" } else { ", clusters found" };
     let strategy = if case.strategy.is_empty() { ABSENT } else { &case.strategy };
     let mut cells = vec![
@@ -100,8 +101,10 @@ fn figures(summary: &Summary<'_>, all: &[Summary<'_>]) -> Vec<String> {
         counts.join("/"),
         number(throughput.map(|spread| spread.median), 2),
         throughput.map_or(ABSENT.into(), |spread| format!("{:.2}–{:.2}", spread.min, spread.max)),
-        summary.optimum().map_or(ABSENT.into(), bracket),
-        number(some(|run| Some(run.fraction)).filter(|_| has_optimum), 3),
+        summary.optimum().map_or(ABSENT.into(), |optimum| format!("{}{}", most("≤ "), bracket(optimum))),
+        some(|run| Some(run.fraction))
+            .filter(|_| has_optimum)
+            .map_or(ABSENT.into(), |fraction| format!("{}{fraction:.3}", most("≥ "))),
         number(some(milliseconds_each), 2),
         completion(some),
         number(phase(|run| run.phases.start_seconds), 2),
@@ -178,7 +181,9 @@ fn legend(text: &mut String, cases: &[&Summary<'_>]) {
          the highest of them; in parentheses what void runs gave, where no run counts; ours is the strategy of mobcast that stands first. 1 MB is 10^6 bytes of payload; the optimum is of payload too"
     );
     let changing = cases.iter().any(|summary| summary.optimum().is_some_and(|(lower, upper)| upper > lower));
-    let _ = writeln!(text, "{}.", if changing { ", with its lower and upper bound where links change" } else { "" });
+    let _ = write!(text, "{}", if changing { ", with its lower and upper bound where links change" } else { "" });
+    let at_most = cases.iter().any(|summary| summary.is_optimum_at_most());
+    let _ = writeln!(text, "{}.", if at_most { "; ≤ where the true one may be lower" } else { "" });
 }
 
 fn left_out(text: &mut String, cases: &[&Summary<'_>]) {

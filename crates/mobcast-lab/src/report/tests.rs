@@ -106,6 +106,17 @@ fn where_no_run_counts_the_table_shows_void_ones_in_parentheses() {
 }
 
 #[test]
+fn an_optimum_that_may_be_lower_is_at_most() {
+    let record = RunRecord { optimum_at_most: true, ..run("fast", 0, 9.0) };
+    assert_eq!(record.fraction_in_words(), ", at least 0.900 of the optimum");
+    let table = markdown(&[record]);
+    assert!(
+        table.contains("| ≤ 10.00 | ≥ 0.900 |") && table.contains("; ≤ where the true one may be lower."),
+        "{table}"
+    );
+}
+
+#[test]
 fn the_table_tells_when_half_99_of_100_and_all_receivers_were_complete() {
     let mut record = run("fast", 0, 9.0);
     // The root comes first and does not count.

@@ -111,6 +111,7 @@ pub fn record(nodes: &[LabNode], run: &Planned, attempt: &Attempt, conditions: &
         throughput_mb_per_s: throughput,
         optimum_mb_per_s: lower,
         optimum_upper_mb_per_s: upper,
+        optimum_at_most: optimum.is_upper_bound,
         fraction: if lower > 0.0 { throughput / lower } else { 0.0 },
         binding: optimum.binding.describe(topology),
         choice: attempt.choice.clone(),

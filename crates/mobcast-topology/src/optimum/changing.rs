@@ -21,6 +21,8 @@ pub struct Bracket {
     pub payload_bytes_per_s_upper: Option<u64>,
     /// What binds at the start.
     pub binding: Binding,
+    /// Whether both rates may be too high, as [`Optimum::is_upper_bound`] says of the start.
+    pub is_upper_bound: bool,
 }
 
 impl Bracket {
@@ -36,10 +38,10 @@ pub fn bracket(scenario: &Scenario, root: ClusterIndex, object_bytes: u64) -> Br
     let moments = scenario.phases().map(|(at_ns, topology)| (at_ns, optimal_rate(&topology, root)));
     let slowest_ns = arrival_ns(moments, wire_bytes);
     let (_, start) = scenario.phases().next().expect("there is a first phase");
-    let Optimum { payload_bytes_per_s: first, binding, .. } = optimum(&start, root);
+    let Optimum { payload_bytes_per_s: first, binding, is_upper_bound, .. } = optimum(&start, root);
     let first_phase_ns = scenario.phases().nth(1).map(|(at_ns, _)| u128::from(at_ns));
     if first_phase_ns.is_none_or(|end_ns| slowest_ns.is_some_and(|time_ns| time_ns <= end_ns)) {
-        return Bracket { payload_bytes_per_s_lower: first, payload_bytes_per_s_upper: first, binding };
+        return Bracket { payload_bytes_per_s_lower: first, payload_bytes_per_s_upper: first, binding, is_upper_bound };
     }
     let fixed_ns = arrival_ns(std::iter::once((0, unchanging(scenario, root))), wire_bytes);
     let fastest_ns = cuts(&start, root).into_iter().fold(fixed_ns, |fastest_ns, near| {
@@ -49,7 +51,7 @@ pub fn bracket(scenario: &Scenario, root: ClusterIndex, object_bytes: u64) -> Br
     });
     let lower = rate(object_bytes, slowest_ns);
     let upper = rate(object_bytes, fastest_ns).map(|upper| upper.max(lower.unwrap_or(upper)));
-    Bracket { payload_bytes_per_s_lower: lower, payload_bytes_per_s_upper: upper, binding }
+    Bracket { payload_bytes_per_s_lower: lower, payload_bytes_per_s_upper: upper, binding, is_upper_bound }
 }
 
 /// When so many bytes have passed at rates that change at the given times; `None` if never. A rate without limit lets
