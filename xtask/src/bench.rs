@@ -105,7 +105,8 @@ fn bench(options: Options) -> Result<(), String> {
     print!("{}", report::table(&chosen, &results));
     let left_out = &setting.options.without;
     left_out.iter().for_each(|program| println!("NOT MEASURED BESIDE {}: --without", program.name()));
-    if let Some(path) = &setting.options.json {
+    // What an earlier run has measured is worth more than nothing.
+    if let Some(path) = setting.options.json.as_ref().filter(|_| !results.is_empty()) {
         let json = report::json(&chosen, &results).to_string() + "\n";
         std::fs::write(path, json).map_err(|error| format!("{}: {error}", path.display()))?;
     }

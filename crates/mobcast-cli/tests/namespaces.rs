@@ -136,7 +136,7 @@ fn machines_with_ipv6_alone_reach_each_other() {
 
 /// Nobody names a cluster. The receivers of the far site come all at once, and must not found one each.
 #[test]
-fn two_sites_20_ms_apart_become_two_clusters_and_each_byte_crosses_once() {
+fn two_sites_20_ms_apart_become_two_clusters_and_hardly_a_byte_crosses_twice() {
     let Some(mut lab) = Lab::new(Needs::LongLines) else { return };
     let [root, near_1, near_2] = lab.site(Family::V4);
     let [far_1, far_2, far_3] = lab.site(Family::V4);

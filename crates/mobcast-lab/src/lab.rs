@@ -122,9 +122,14 @@ pub fn check_root() -> Result<(), LabError> {
 
 /// Says which labs of runs that crashed are still there: what runs in them would take processor time and memory from the next.
 pub fn say_crashed() {
-    let of_a_run = |name: &String| name.starts_with("run-") || name.starts_with("calibrate-");
+    let of_a_run = |name: &str| {
+        let named = name.starts_with("run-") || name.starts_with("calibrate-");
+        // What somebody has named so and is to stay has none.
+        named && read_state(name).is_none_or(|state| state.owner.is_some())
+    };
     for (name, _) in labs().into_iter().filter(|(name, owner)| owner.is_none() && of_a_run(name)) {
-        eprintln!("mobcast-lab: the lab {name:?} of a run that crashed is still there: `mobcast-lab down` removes it");
+        let down = format!("`mobcast-lab down --name {name}` removes it");
+        eprintln!("mobcast-lab: the lab {name:?} of a run that crashed is still there: {down}");
     }
 }
 

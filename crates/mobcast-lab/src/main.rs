@@ -82,7 +82,8 @@ fn down(args: &cli::DownArgs) -> Result<(), LabError> {
         }
         match lab::down(&name) {
             Ok(()) => say(format!("removed the lab {name:?}"))?,
-            Err(error) => done = done.and(Err(error)),
+            Err(error) if done.is_ok() => done = Err(error),
+            Err(error) => eprintln!("mobcast-lab: {error}"),
         }
     }
     done

@@ -23,7 +23,7 @@ use mobcast_sim::world::World;
 use mobcast_topology::files::{Experiment, Planned, Program};
 use mobcast_topology::record::{RunOutcome, RunRecord};
 
-use ledger::Ledger;
+use ledger::{Ledger, LedgerError};
 use progress::Progress;
 
 /// A run failed.
@@ -38,6 +38,15 @@ const UNWRITTEN: u8 = 5;
 enum Problem {
     Unusable(String),
     Unwritten(String),
+}
+
+impl From<LedgerError> for Problem {
+    fn from(error: LedgerError) -> Problem {
+        match error {
+            LedgerError::File { .. } | LedgerError::StandardOutput(_) => Problem::Unwritten(error.to_string()),
+            LedgerError::BrokenLine { .. } | LedgerError::OtherSeed { .. } => Problem::Unusable(error.to_string()),
+        }
+    }
 }
 
 impl From<String> for Problem {
@@ -204,7 +213,7 @@ fn run(args: &RunArgs) -> Result<bool, Problem> {
             .map_err(|error| experiment.misnamed(&planned.case.strategy, error.to_string()).to_string())?;
     }
     say_without_effect(&experiment, model);
-    let mut ledger = Ledger::open(args.output.as_deref()).map_err(text)?;
+    let mut ledger = Ledger::open(args.output.as_deref())?;
     if !args.force {
         let mut ahead = Vec::new();
         for planned in &ours {
@@ -233,7 +242,7 @@ fn run(args: &RunArgs) -> Result<bool, Problem> {
             Some(dir) => traced(planned, args, model, &dir.join(format!("{}", i + 1)))?,
         };
         say_result(&simulated);
-        ledger.add(&simulated.record).map_err(|error| Problem::Unwritten(text(error)))?;
+        ledger.add(&simulated.record)?;
         records.push(simulated.record);
     }
     eprint!("{}", table::table(&records));
@@ -241,12 +250,13 @@ fn run(args: &RunArgs) -> Result<bool, Problem> {
 }
 
 /// Runs it, and writes `PLACE-connections.tr` and `PLACE-queues.tr`.
-fn traced(planned: &Planned, args: &RunArgs, model: Model, place: &Path) -> Result<Simulated, String> {
+fn traced(planned: &Planned, args: &RunArgs, model: Model, place: &Path) -> Result<Simulated, Problem> {
     let file = |what: &str| {
         let path = PathBuf::from(format!("{}-{what}.tr", place.display()));
         let parent = path.parent().map_or(Ok(()), std::fs::create_dir_all);
         let file = parent.and_then(|()| File::create(&path)).map(BufWriter::new);
-        file.map_err(|error| format!("{}: {error}: name a directory that can be written", path.display()))
+        let say = |error| format!("{}: {error}: name a directory that can be written", path.display());
+        file.map_err(|error| Problem::Unwritten(say(error)))
     };
     let every = Duration::from_millis(args.trace_every);
     let mut trace = NsTrace::new(&planned.scenario.topology, every, file("connections")?, file("queues")?);
@@ -256,7 +266,8 @@ fn traced(planned: &Planned, args: &RunArgs, model: Model, place: &Path) -> Resu
         progress.look(world);
     };
     let simulated = run::simulate_watched(planned, model, watch).map_err(text)?;
-    trace.finish().map_err(|error| format!("{}: {error}: the trace is not whole", place.display()))?;
+    let say = |error| format!("{}: {error}: the trace is not whole", place.display());
+    trace.finish().map_err(|error| Problem::Unwritten(say(error)))?;
     Ok(simulated)
 }
 

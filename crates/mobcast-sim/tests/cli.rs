@@ -253,6 +253,8 @@ fn a_file_that_cannot_be_is_told_before_the_first_case() {
     let path = |name: &str| directory.path().join(name).display().to_string();
     std::fs::write(path("s.toml"), STRIPES).unwrap();
     std::fs::create_dir(path("results")).unwrap();
+    let output = run(&Scenarios::new(&m2(), ONE), &["--output", &path("none/x.jsonl")]);
+    assert_eq!(output.status.code(), Some(5), "{}", errors(&output));
     for output in ["none/s.jsonl", "results"] {
         let output = sim(&["run", &path("s.toml"), "--output", &path(output)]);
         assert_eq!(output.status.code(), Some(5));

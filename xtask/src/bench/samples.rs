@@ -68,6 +68,11 @@ pub struct Results {
 }
 
 impl Results {
+    /// Whether no round was whole.
+    pub fn is_empty(&self) -> bool {
+        self.rounds.is_empty()
+    }
+
     /// The samples of one more round.
     pub fn add_round(&mut self, scenario: &'static str, samples: Vec<Sample>) {
         self.rounds.entry(scenario).or_default().push(samples);

@@ -135,24 +135,35 @@ pub async fn prepare(rival: &RivalFile, build: &Path) -> Result<(), LabError> {
     let Some(prepare) = &rival.prepare else { return Ok(()) };
     std::fs::create_dir_all(build).map_err(LabError::at(build))?;
     let mut command = Command::new(&prepare[0]);
-    command
-        .args(&prepare[1..])
-        .current_dir(directory(rival))
-        .env("LAB_BUILD", build)
-        .env("LAB_DIR", build)
-        .process_group(0);
+    command.args(&prepare[1..]).current_dir(directory(rival)).env("LAB_BUILD", build).env("LAB_DIR", build);
     let failed = |error: String| LabError::Tool { tool: prepare.join(" "), error };
     let output = output_of(&mut command, PREPARED_MAX).await.map_err(failed)?;
     let said = String::from_utf8_lossy(&output.stderr);
     if output.status.success() { Ok(()) } else { Err(failed(said.trim().to_owned())) }
 }
 
-/// What a command prints and how it ends, which has to be in time. An interrupt ends it, as whatever ends the waiting.
+/// What a command prints and how it ends, which has to be in time. An interrupt ends it and what it has started, as whatever ends
+/// the waiting.
 async fn output_of(command: &mut Command, time_max: Duration) -> Result<Output, String> {
-    let output = command.stdin(Stdio::null()).kill_on_drop(true).output();
-    let output = tokio::time::timeout(time_max, output).await;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true).process_group(0);
+    let child = command.spawn().map_err(|error| error.to_string())?;
+    let mut group = Group(child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())));
+    let output = tokio::time::timeout(time_max, child.wait_with_output()).await;
     let output = output.map_err(|_| format!("it took longer than {} s", time_max.as_secs()))?;
+    // It was waited for: its number may soon be another one's.
+    group.0 = None;
     output.map_err(|error| error.to_string())
+}
+
+/// A program with what it has started: all of it ends with this.
+struct Group(Option<Pid>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(pid) = self.0 {
+            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+        }
+    }
 }
 
 fn directory(rival: &RivalFile) -> PathBuf {
@@ -499,6 +510,24 @@ mod tests {
             assert!(tokio::time::timeout(Duration::from_millis(50), output).await.is_err());
             let error = output_of(Command::new("sleep").arg("600"), Duration::ZERO).await.expect_err("it hangs");
             assert_eq!(error, "it took longer than 0 s");
+            let directory = tempfile::tempdir().unwrap();
+            let noted = directory.path().join("pid");
+            let script = format!("sleep 600 & echo $! > {0}.new; mv {0}.new {0}; wait", noted.display());
+            let mut shell = Command::new("sh");
+            let waits = output_of(shell.args(["-c", &script]), ASKED_MAX);
+            let started = async {
+                while !noted.exists() {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            };
+            tokio::select! { _ = waits => panic!("it waits"), () = started => {} }
+            let state = format!("/proc/{}/stat", std::fs::read_to_string(&noted).unwrap().trim());
+            let runs = || std::fs::read_to_string(&state).is_ok_and(|state| !state.contains(") Z "));
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while runs() {
+                assert!(Instant::now() < deadline, "what it has started goes on");
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
         });
     }
 
