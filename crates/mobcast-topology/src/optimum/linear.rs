@@ -438,7 +438,7 @@ mod tests {
         assert_eq!(below(&more, ROOT, 40_000_000, false), Ok(None));
         let bound = optimum(&more, ROOT);
         assert_eq!((bound.rate_bytes_per_s, bound.binding), (Some(1_039_000), Binding::TotalWanOut));
-        assert!(!optimum(&forty, ROOT).is_upper_bound);
+        assert!(!optimum(&star(2), ROOT).is_upper_bound);
         assert!(bound.is_upper_bound);
     }
 
