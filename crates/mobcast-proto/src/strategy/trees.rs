@@ -182,7 +182,7 @@ impl Trees {
         self.cursors = vec![0; trees.len()];
         self.order = (0..trees.len()).collect();
         if in_parts {
-            // What is near the root comes first: a ring passes on what it got last.
+            // Of pieces whose turn it is, those near the root come first: a ring passes on what it got last.
             self.order.sort_by_key(|&tree| trees[tree].depth);
         }
         self.limit_rates(swarm);
@@ -239,20 +239,15 @@ impl Trees {
         };
         let of_parent = |&tree: &usize| Some((tree, parents[tree].filter(|parent| free(tree, parent))?));
         let requests: Vec<(usize, LinkId)> = self.order.iter().filter_map(of_parent).collect();
-        // Trees that share a parent are asked for in turn, by the number of their next piece; parts one after the other.
-        let in_parts = lottery.split == Split::Parts;
+        // Trees that share a parent are asked for in turn, by the number of their next piece in the object, or in its part.
         let mut next: BTreeSet<(u32, usize)> = BTreeSet::new();
-        let mut parent_of = BTreeMap::new();
-        for (place, (tree, parent)) in requests.into_iter().enumerate() {
+        for (place, &(tree, _)) in requests.iter().enumerate() {
             let piece = lottery.next(tree, self.cursors[tree], known, |piece| swarm.is_missing(piece));
             self.cursors[tree] = piece.unwrap_or(known);
-            if let Some(piece) = piece {
-                next.insert((if in_parts { place as u32 } else { piece }, tree));
-                parent_of.insert(tree, parent);
-            }
+            next.extend(piece.map(|piece| (lottery.turn_of(tree, piece), place)));
         }
-        while let Some((key, tree)) = next.pop_first() {
-            let parent = parent_of[&tree];
+        while let Some((_, place)) = next.pop_first() {
+            let (tree, parent) = requests[place];
             if !asked.has_room(swarm, tree, parent) {
                 continue;
             }
@@ -262,9 +257,7 @@ impl Trees {
             }
             let following = lottery.next(tree, piece.0 + 1, known, |piece| swarm.is_missing(piece));
             self.cursors[tree] = following.unwrap_or(known);
-            if let Some(following) = following {
-                next.insert((if in_parts { key } else { following }, tree));
-            }
+            next.extend(following.map(|piece| (lottery.turn_of(tree, piece), place)));
         }
     }
 
@@ -524,14 +517,23 @@ impl Lottery {
     /// The first piece of a tree from `from` on, below `known`, that is `missing`.
     fn next(&self, tree: usize, from: u32, known: u32, missing: impl Fn(PieceIndex) -> bool) -> Option<u32> {
         let (from, until) = match self.split {
-            Split::Parts => {
-                let trees = self.sums.len() as u64;
-                let first = |tree: u64| (tree * u64::from(self.pieces)).div_ceil(trees) as u32;
-                (from.max(first(tree as u64)), known.min(first(tree as u64 + 1)))
-            }
+            Split::Parts => (from.max(self.part_start(tree)), known.min(self.part_start(tree + 1))),
             _ => (from, known),
         };
         (from..until).find(|&piece| self.tree_of(PieceIndex(piece)) == tree && missing(PieceIndex(piece)))
+    }
+
+    /// When it is a piece's turn among those of trees that share a parent.
+    fn turn_of(&self, tree: usize, piece: u32) -> u32 {
+        match self.split {
+            Split::Parts => piece - self.part_start(tree),
+            _ => piece,
+        }
+    }
+
+    /// The first piece of a part.
+    fn part_start(&self, tree: usize) -> u32 {
+        (tree as u64 * u64::from(self.pieces)).div_ceil(self.sums.len() as u64) as u32
     }
 }
 

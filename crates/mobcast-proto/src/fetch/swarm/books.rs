@@ -210,7 +210,7 @@ impl Swarm {
         if complete {
             open.arrived_at = Some(self.now);
         }
-        self.serve_part(link, piece, range);
+        self.serve_parts(link, piece, range);
         if complete {
             self.cancel_all(piece);
         }
@@ -370,21 +370,22 @@ impl Swarm {
         }
     }
 
-    /// Notes that a peer has served a range of what was asked of it.
-    fn serve_part(&mut self, link: LinkId, piece: PieceIndex, range: ByteRange) {
-        let Some(open) = self.open.get_mut(&piece) else { return };
-        let Some(at) = open.parts.iter().position(|part| part.peer == link && part.rest.start == range.start) else {
-            return;
-        };
-        let Some(peer) = self.peers.get_mut(&link) else { return };
-        let part = &mut open.parts[at];
-        let served = range.len().min(part.rest.len());
-        part.rest.start += served;
-        peer.window.handle_bytes(self.now, served);
-        if part.rest.is_empty() {
-            let mark = part.mark;
-            open.parts.remove(at);
-            peer.window.handle_served(self.now, mark);
+    /// Notes that a peer has served a range of what was asked of it: of several requests that follow one another, if its driver
+    /// read what answers them at once.
+    fn serve_parts(&mut self, link: LinkId, piece: PieceIndex, range: ByteRange) {
+        let (Some(open), Some(peer)) = (self.open.get_mut(&piece), self.peers.get_mut(&link)) else { return };
+        let begins = |part: &Part| part.peer == link && range.start <= part.rest.start && part.rest.start < range.end;
+        let asked = open.parts.len();
+        while let Some(at) = open.parts.iter().position(begins) {
+            let part = &mut open.parts[at];
+            let until = range.end.min(part.rest.end);
+            peer.window.handle_bytes(self.now, until - part.rest.start);
+            part.rest.start = until;
+            if part.rest.is_empty() {
+                peer.window.handle_served(self.now, open.parts.remove(at).mark);
+            }
+        }
+        if open.parts.len() < asked {
             self.reopen_if_idle(piece);
         }
     }
@@ -516,6 +517,19 @@ mod tests {
         assert!(swarm.request(ASKED, piece));
         swarm.add_payload(ASKED, piece, ByteRange::whole(PIECE));
         assert_eq!(swarm.add_wrong(piece, true), [ASKED]);
+    }
+
+    /// A driver that reads several blocks at once tells of them at once (BitTorrent asks for five).
+    #[test]
+    fn payload_that_answers_several_requests_serves_each() {
+        let mut swarm = swarm();
+        let (link, piece, block) = (LinkId(1), PieceIndex(0), 4 << 10);
+        (0..3).for_each(|_| assert!(swarm.request_block(link, piece, block)));
+        swarm.add_payload(link, piece, ByteRange { start: 0, end: 2 * block + 1 });
+        let open = swarm.open_piece(piece).unwrap();
+        let rest: Vec<ByteRange> = open.parts.iter().map(|part| part.rest).collect();
+        assert_eq!(rest, [ByteRange { start: 2 * block + 1, end: 3 * block }]);
+        assert_eq!(swarm.peer(link).unwrap().window.outstanding(), u64::from(block) - 1);
     }
 
     #[test]
