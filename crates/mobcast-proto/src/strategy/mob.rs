@@ -107,6 +107,8 @@ pub struct Mob {
     theft: Theft,
     /// When it took over pieces last that are not in its slots.
     stole_at: Time,
+    /// Whether it is to import pieces that peers in other clusters do not know it wants.
+    has_taken_unsaid: bool,
     backlog_told: Option<(u32, u64)>,
     last_news: Time,
     /// How often it was stuck.
@@ -131,6 +133,7 @@ impl Strategy for Mob {
             StrategyEvent::Have { peer, pieces } => self.peer_has(swarm, peer, pieces),
             StrategyEvent::PiecesKnown(run) => {
                 run.pieces().for_each(|piece| self.consider(swarm, piece));
+                self.known_ones_may_leave(swarm, run);
                 self.root_share_grows(swarm, run);
                 self.feed_idle_peers(swarm);
                 self.root_share.iter_mut().for_each(|share| share.grow(swarm, run));
@@ -142,7 +145,7 @@ impl Strategy for Mob {
                 // Its owner may have it and not be able to serve it: somebody has to import it again.
                 if swarm.is_missing(piece) && !self.is_at_hand(swarm, piece) {
                     self.given.remove(&piece);
-                    self.stolen.insert(piece);
+                    self.has_taken_unsaid |= self.stolen.insert(piece);
                     self.stole_at = swarm.now();
                 }
                 self.consider(swarm, piece);
@@ -419,6 +422,9 @@ impl Mob {
             self.backlog_told = None;
         }
         self.tell_backlog(swarm);
+        if std::mem::take(&mut self.has_taken_unsaid) {
+            self.tell_interests(swarm);
+        }
         self.give_stalled_up(swarm);
         self.give_way(swarm);
         self.help_if_stuck(swarm);

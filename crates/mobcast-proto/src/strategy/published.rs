@@ -324,14 +324,17 @@ impl Exchange {
     pub(super) fn add_work(&mut self, swarm: &Swarm, pieces: &[Run]) -> bool {
         let pieces = pieces.iter().flat_map(|run| run.pieces());
         let exists = |piece: &PieceIndex| piece.0 < swarm.total().unwrap_or(swarm.known());
-        let lacking: Vec<PieceIndex> =
-            pieces.filter(exists).filter(|&piece| swarm.is_missing(piece) && !self.is_at_hand(swarm, piece)).collect();
-        for &piece in &lacking {
+        let mut lacks_any = false;
+        for piece in pieces.filter(exists).filter(|&piece| !swarm.have().contains(piece)) {
+            // Also what is at hand: whoever has it may be lost before it has passed it on.
             self.own.insert(piece);
-            self.work.insert(piece);
             self.given.remove(&piece);
+            if swarm.is_missing(piece) && !self.is_at_hand(swarm, piece) {
+                self.work.insert(piece);
+                lacks_any = true;
+            }
         }
-        !lacking.is_empty()
+        lacks_any
     }
 
     /// Somebody else imports a piece.

@@ -21,13 +21,12 @@ use crate::strategy::{Strategy, StrategyEvent};
 use crate::time::{Duration, Time};
 use crate::units::{LinkId, NodeId, PieceIndex};
 
+use rejecting::Rejecting;
 use silence::Silence;
 
 /// Whoever has missed something for this long from a parent that is silent asks its neighbours for help, and its parent when that has
 /// sent nothing for as long.
 const HELP_AFTER: Duration = Duration::from_secs(1);
-/// Who has rejected a request is asked for nothing in advance for this long, twice as long each time after that, up to `MUTE_FOR`.
-const REJECTED_FOR: Duration = Duration::from_millis(500);
 /// So many pieces of each tree are asked for in advance whatever the parent's window: a node that is scheduled late does not leave its
 /// parent with nothing to send.
 const AHEAD: usize = 8;
@@ -41,6 +40,7 @@ const HASHES_EVERYWHERE: u32 = 256;
 /// How often a node looks whether it has to.
 const TICK: Duration = Duration::from_millis(250);
 
+mod rejecting;
 mod silence;
 
 /// Makes one for a broadcast.
@@ -62,8 +62,7 @@ pub struct Trees {
     /// Peers that were asked in vain, since when they are not asked, and what they had sent until then, bytes: until they send more,
     /// or for some time.
     mute: BTreeMap<LinkId, (Time, u64)>,
-    /// Peers that have rejected a request and sent nothing since: until when they are asked for nothing in advance, and for how long next time.
-    rejecting: BTreeMap<LinkId, (Time, Duration)>,
+    rejecting: Rejecting,
     silence: Silence,
     /// Since when a parent that something is missing from has been gone, or silent.
     troubled_since: Option<Time>,
@@ -87,7 +86,7 @@ impl Strategy for Trees {
             StrategyEvent::PeerDown(peer) => {
                 self.listeners.remove(&peer);
                 self.mute.remove(&peer);
-                self.rejecting.remove(&peer);
+                self.rejecting.forget(peer);
                 self.silence.forget(peer);
                 self.start_over(swarm);
             }
@@ -100,13 +99,12 @@ impl Strategy for Trees {
             }
             StrategyEvent::PieceWrong(_) => self.start_over(swarm),
             StrategyEvent::RequestRejected { peer, .. } => {
-                self.note_rejection(swarm, peer);
+                self.rejecting.note(swarm, peer);
                 self.start_over(swarm);
             }
             StrategyEvent::PieceWanted { .. } => {}
             StrategyEvent::LinkMeasured(peer) => {
                 self.mute.remove(&peer);
-                self.rejecting.remove(&peer);
                 self.fill(swarm);
                 self.fetch_from(swarm, peer);
             }
@@ -233,9 +231,9 @@ impl Trees {
             *cursor = piece.0.min(*cursor);
         }
         let mut asked = Asked::new(swarm, &lottery);
-        let rejects = |parent: &LinkId| self.rejecting.get(parent).is_some_and(|&(until, _)| swarm.now() < until);
         let free = |tree: usize, parent: &LinkId| {
-            !self.mute.contains_key(parent) && !rejects(parent) && asked.has_room(swarm, tree, *parent)
+            let pauses = self.mute.contains_key(parent) || self.rejecting.pauses(swarm, *parent);
+            !pauses && asked.has_room(swarm, tree, *parent)
         };
         let of_parent = |&tree: &usize| Some((tree, parents[tree].filter(|parent| free(tree, parent))?));
         let requests: Vec<(usize, LinkId)> = self.order.iter().filter_map(of_parent).collect();
@@ -294,20 +292,32 @@ impl Trees {
         let (links, known) = (links_by_node(swarm), swarm.askable());
         let plan = swarm.standing.plan.as_ref().filter(|plan| !plan.trees.is_empty());
         let plan = plan.map(|plan| (plan, plan.lottery(swarm)));
-        let tree = |piece: PieceIndex| plan.as_ref().map(|(plan, lottery)| &plan.trees[lottery.tree_of(piece)]);
+        let leads_there: Vec<bool> =
+            plan.iter().flat_map(|(plan, _)| &plan.trees).map(|tree| tree.leads_to(state.node)).collect();
+        let silent = |link: LinkId| self.is_silent(swarm, link);
+        let is_lost = |tree: &TreePlace| {
+            let parent = tree.parent.filter(|_| !turned).and_then(|node| links.get(&node).copied());
+            parent.is_none_or(|parent| parent == peer || silent(parent))
+        };
+        let lost: Option<Vec<bool>> = plan.as_ref().map(|(plan, _)| plan.trees.iter().map(is_lost).collect());
+        let stuck = |open: &OpenPiece| open.parts.iter().all(|part| part.peer != peer && silent(part.peer));
+        // Mostly there is nothing to take over, and all that the peer has need not be looked at to find that out.
+        let nothing_is_lost = lost.as_ref().is_some_and(|lost| !lost.contains(&true));
+        if nothing_is_lost && !swarm.open().any(|(_, open)| stuck(open)) {
+            return None;
+        }
         let mut random = swarm.random.clone();
         let may_fetch = |piece: PieceIndex| {
-            let tree = tree(piece);
-            if !self.in_need && !tree.is_some_and(|tree| tree.leads_to(state.node)) {
+            let tree = plan.as_ref().map(|(_, lottery)| lottery.tree_of(piece));
+            if !self.in_need && !tree.is_some_and(|tree| leads_there[tree]) {
                 return false;
             }
             match swarm.open_piece(piece).filter(|open| !open.parts.is_empty()) {
-                Some(open) => open.parts.iter().all(|part| part.peer != peer && self.is_silent(swarm, part.peer)),
+                Some(open) => stuck(open),
                 None => {
-                    let parent = tree.filter(|_| !turned).and_then(|tree| links.get(&tree.parent?).copied());
-                    let lost = parent.is_none_or(|parent| parent == peer || self.is_silent(swarm, parent));
+                    let is_lost = tree.zip(lost.as_ref()).is_none_or(|(tree, lost)| lost[tree]);
                     let open = swarm.open_piece(piece);
-                    lost && open.map_or_else(|| swarm.has_open_room(), |open| !open.is_complete())
+                    is_lost && open.map_or_else(|| swarm.has_open_room(), |open| !open.is_complete())
                 }
             }
         };
@@ -322,20 +332,9 @@ impl Trees {
         chosen
     }
 
-    /// A peer may just not know of the broadcast yet; or it has given it up, and rejects at once what it lacks.
-    fn note_rejection(&mut self, swarm: &Swarm, peer: LinkId) {
-        let now = swarm.now();
-        let (until, pause) = self.rejecting.entry(peer).or_insert((Time::ZERO, REJECTED_FOR));
-        // What was asked at the same time is rejected at the same time.
-        if now >= *until {
-            *until = now + *pause;
-            *pause = Duration((2 * pause.0).min(MUTE_FOR.0));
-        }
-    }
-
     /// Whether a peer was asked, and sends nothing.
     fn is_silent(&self, swarm: &Swarm, link: LinkId) -> bool {
-        self.mute.contains_key(&link) || self.rejecting.contains_key(&link) || self.silence.is_silent(swarm, link)
+        self.mute.contains_key(&link) || self.rejecting.contains(swarm, link) || self.silence.is_silent(swarm, link)
     }
 
     fn tick(&mut self, swarm: &mut Swarm) {

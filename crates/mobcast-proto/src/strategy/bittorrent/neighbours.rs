@@ -92,7 +92,10 @@ impl<'a> Lists<'a> {
             let with = order[..i].iter().copied().max_by_key(|&other| (free[other].len(), Reverse(other)));
             let with = with.expect("the largest cluster comes first");
             let from = free[cluster].pop().expect("nobody of it has a peer yet");
-            let to = free[with].pop().unwrap_or_else(|| clusters[with][random.below(clusters[with].len())]);
+            let earlier: Vec<usize> = order[..i].iter().flat_map(|&other| clusters[other].clone()).collect();
+            let mut taken = |positions: &[usize]| self.any_with_room(positions, &mut random);
+            let to = free[with].pop().or_else(|| taken(&clusters[with])).or_else(|| taken(&earlier));
+            let to = to.unwrap_or(clusters[with][0]);
             self.link(from, to);
         }
         let largest =
@@ -124,6 +127,13 @@ impl<'a> Lists<'a> {
             let Some(other) = next.find(|&other| self.known[other].len() < KNOWN_MAX) else { return };
             self.link(node, other);
         }
+    }
+
+    /// One of these by chance that may know another one.
+    fn any_with_room(&self, positions: &[usize], random: &mut Random) -> Option<usize> {
+        let has_room = |position: &usize| self.known[*position].len() < KNOWN_MAX;
+        let with_room: Vec<usize> = positions.iter().copied().filter(has_room).collect();
+        (!with_room.is_empty()).then(|| with_room[random.below(with_room.len())])
     }
 
     /// Of two that know each other, the one that comes later in the order connects to the other one.
@@ -231,6 +241,14 @@ mod tests {
                 assert!(peers.len() > own.min(30), "{sizes:?}: {known:?}");
             }
         }
+    }
+
+    #[test]
+    fn with_bias_too_nobody_knows_more_than_35() {
+        let sizes: Vec<usize> = std::iter::once(35).chain([1; 60]).collect();
+        let known = known(biased, &sizes);
+        assert!(known.iter().all(|peers| peers.len() <= 35), "{known:?}");
+        assert!(is_connected(&known));
     }
 
     #[test]

@@ -72,6 +72,7 @@ impl Mob {
             let alike = 3 * pieces * local >= 2 * inside;
             if is_wan(swarm, link) && alike && self.choking.choked.insert(link) {
                 swarm.tell(link, StrategyMessage::Choke);
+                swarm.wake_at(self.choking.inside_at + QUIET_AFTER);
             }
         }
     }
@@ -183,6 +184,26 @@ mod tests {
         assert!(mob.choking.choked.contains(&ABROAD));
         ask(&mut mob, &mut swarm, 500, 0);
         assert!(mob.choking.choked.is_empty(), "all pieces were asked for inside");
+    }
+
+    /// A root that has everything looks at nothing by itself.
+    #[test]
+    fn a_choke_ends_when_nobody_inside_asks_any_more() {
+        let (mut mob, mut swarm) = root();
+        let mut asked =
+            (0..).flat_map(|piece| LOCALS.iter().chain([&ABROAD]).map(move |&link| (link, 4 * piece + link.0)));
+        while mob.choking.choked.is_empty() {
+            let (link, piece) = asked.next().unwrap();
+            want(&mut mob, &mut swarm, link, piece);
+        }
+        let until = swarm.now() + QUIET_AFTER;
+        while let Some(at) = swarm.timeout().filter(|&at| at <= until) {
+            swarm.set_now(at);
+            if swarm.take_wake_up() {
+                mob.handle(StrategyEvent::Timeout, &mut swarm);
+            }
+        }
+        assert!(mob.choking.choked.is_empty());
     }
 
     #[test]

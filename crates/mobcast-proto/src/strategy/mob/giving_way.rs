@@ -31,33 +31,38 @@ impl Mob {
             links > 1 && own.saturating_mul(THIN_PART * (links - 1)) <= rate - own
         };
         let thin: Vec<LinkId> = imports().filter(|(_, peer)| is_thin(peer)).map(|(link, _)| link).collect();
-        let way: BTreeSet<LinkId> = thin.into_iter().filter(|&link| is_ahead(swarm, link)).collect();
+        let way: BTreeSet<LinkId> = thin.into_iter().filter(|&link| self.is_ahead(swarm, link)).collect();
         self.resting.give_way(way);
     }
-}
 
-/// Whether this node has more of its share than a peer, and little to fetch that only the peer has: what others have of it is all that they
-/// tell it.
-fn is_ahead(swarm: &Swarm, link: LinkId) -> bool {
-    let passes_on = |peer: &SwarmPeer| !peer.local && Some(peer.cluster) != swarm.standing.root_cluster;
-    let Some(peer) = swarm.peer(link).filter(|peer| passes_on(peer)) else {
-        return false;
-    };
-    let others: Vec<&SwarmPeer> =
-        swarm.peers().filter(|&(other, p)| other != link && passes_on(p)).map(|(_, p)| p).collect();
-    let (mut all, mut here, mut there, mut only_there) = (0, 0, 0, 0);
-    for piece in (0..swarm.known()).map(PieceIndex) {
-        if swarm.standing.slots.contains(slot_of(swarm.id, piece)) {
+    /// Whether this node has more of its share than a peer, and little to fetch that only the peer has: what others have of it is all that
+    /// they tell it. What the peer imports as well is not compared: this node tells it of such pieces, and is not told of them by it then.
+    fn is_ahead(&self, swarm: &Swarm, link: LinkId) -> bool {
+        let passes_on = |peer: &SwarmPeer| !peer.local && Some(peer.cluster) != swarm.standing.root_cluster;
+        let Some(peer) = swarm.peer(link).filter(|peer| passes_on(peer)) else {
+            return false;
+        };
+        let others: Vec<&SwarmPeer> =
+            swarm.peers().filter(|&(other, p)| other != link && passes_on(p)).map(|(_, p)| p).collect();
+        let interest = self.interests.get(&link);
+        let (mut all, mut compared, mut here, mut there, mut only_there) = (0, 0, 0, 0, 0);
+        for piece in (0..swarm.known()).map(PieceIndex) {
+            let slot = slot_of(swarm.id, piece);
+            if !swarm.standing.slots.contains(slot) {
+                continue;
+            }
             let has = peer.have.contains(piece);
             let only = || swarm.is_missing(piece) && !others.iter().any(|other| other.have.contains(piece));
             all += 1;
-            here += u64::from(swarm.have().contains(piece));
-            there += u64::from(has);
             only_there += u64::from(has && only());
+            if !interest.is_some_and(|interest| interest.slots.contains(slot) || interest.pieces.contains(piece)) {
+                compared += 1;
+                here += u64::from(swarm.have().contains(piece));
+                there += u64::from(has);
+            }
         }
+        here * 100 > there * 100 + compared * AHEAD_PERCENT && only_there * 100 <= all * AHEAD_PERCENT
     }
-    let margin = all * AHEAD_PERCENT;
-    here * 100 > there * 100 + margin && only_there * 100 <= margin
 }
 
 #[cfg(test)]
@@ -81,7 +86,13 @@ mod tests {
 
     /// The same where so many of the pieces that the node lacks are at that end, and so many of those also at the other one's.
     fn leaves_link(here: u32, there: u32, slower: u64, cluster: ClusterId, lacked: [u32; 2]) -> bool {
-        let (mut mob, mut swarm) = (Mob::default(), swarm());
+        let (mut mob, mut swarm) = thin_and_fat(here, there, slower, cluster, lacked);
+        mob.tick(&mut swarm);
+        mob.resting.rests(THIN, swarm.now())
+    }
+
+    fn thin_and_fat(here: u32, there: u32, slower: u64, cluster: ClusterId, lacked: [u32; 2]) -> (Mob, Swarm) {
+        let (mob, mut swarm) = (Mob::default(), swarm());
         swarm.set_paused(false);
         swarm.add_known(100, 2, None);
         for (link, cluster) in [(THIN, cluster), (FAT, ClusterId(3))] {
@@ -99,8 +110,7 @@ mod tests {
         for (link, count) in [THIN, FAT].into_iter().zip(lacked).filter(|&(_, count)| count > 0) {
             swarm.add_have(link, 2, &[Run { first: PieceIndex(here), count }]);
         }
-        mob.tick(&mut swarm);
-        mob.resting.rests(THIN, swarm.now())
+        (mob, swarm)
     }
 
     #[test]
@@ -122,6 +132,18 @@ mod tests {
         assert!(leaves([5, 0]), "5 percent of 108 are more than 5");
         assert!(!leaves([6, 0]), "and less than 6, which nobody else passes on");
         assert!(leaves([20, 15]), "the others come from elsewhere, too");
+    }
+
+    /// Of what both import, each tells the other, and is not told of what the other has had from it.
+    #[test]
+    fn who_imports_the_same_is_not_compared() {
+        use crate::content::slots::SlotSet;
+        for (slots, gives_way) in [(SlotSet::none(), true), (SlotSet::all(), false)] {
+            let (mut mob, mut swarm) = thin_and_fat(80, 40, 9, ClusterId(2), [0, 0]);
+            mob.peer_is_interested(&mut swarm, THIN, &slots, &[]);
+            mob.tick(&mut swarm);
+            assert_eq!(mob.resting.rests(THIN, swarm.now()), gives_way);
+        }
     }
 
     #[test]

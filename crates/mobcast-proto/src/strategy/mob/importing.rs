@@ -40,9 +40,13 @@ impl Mob {
         for (piece, _) in swarm.open().filter(|(_, open)| wan(open)) {
             pieces.insert(piece);
         }
-        let mut pieces = pieces.runs();
-        pieces.truncate(RUNS_PER_FRAME);
-        swarm.tell(peer, StrategyMessage::Importing { pieces });
+        // A newcomer waits to hear from everybody, also that it is nothing.
+        let runs = pieces.runs();
+        let frames =
+            if runs.is_empty() { vec![runs] } else { runs.chunks(RUNS_PER_FRAME).map(<[Run]>::to_vec).collect() };
+        for pieces in frames {
+            swarm.tell(peer, StrategyMessage::Importing { pieces });
+        }
     }
 
     /// A local peer is importing pieces. If this node is importing one of them too, or has stolen it, the one with the lower

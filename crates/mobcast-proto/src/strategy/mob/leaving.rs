@@ -68,14 +68,14 @@ impl Mob {
         if swarm.standing.root_cluster != Some(from) || to == swarm.standing.cluster {
             return;
         }
-        let known = swarm.known();
-        for piece in pieces.iter().flat_map(|run| run.pieces()).filter(|piece| piece.0 < known) {
-            self.leaves(swarm, to, piece, false);
-        }
+        pieces.iter().flat_map(|run| run.pieces()).for_each(|piece| self.leaves(swarm, to, piece, false));
     }
 
     fn leaves(&mut self, swarm: &mut Swarm, to: ClusterId, piece: PieceIndex, asked_here: bool) {
         if !self.leaving.known.insert(piece) {
+            return;
+        }
+        if piece.0 >= swarm.known() {
             return;
         }
         if !swarm.in_root_cluster() {
@@ -88,11 +88,28 @@ impl Mob {
 
     /// A peer in the root's cluster has a piece: unless it is this cluster's to fetch first, whose it is may pass it on.
     pub(super) fn may_leave(&mut self, swarm: &mut Swarm, piece: PieceIndex) {
-        if !self.leaving.announced.insert(piece) || self.leaving.known.contains(piece) || !self.todo.contains(piece) {
+        if self.leaving.announced.insert(piece) && !self.leaving.known.contains(piece) {
+            self.leave_to_others(swarm, piece);
+        }
+    }
+
+    /// Hashes are known of pieces that may have been heard of before: what was announced in a stream always is.
+    pub(super) fn known_ones_may_leave(&mut self, swarm: &mut Swarm, run: Run) {
+        if swarm.in_root_cluster() {
             return;
         }
+        for piece in run.pieces() {
+            if self.leaving.announced.contains(piece) || self.leaving.known.contains(piece) {
+                self.leave_to_others(swarm, piece);
+            }
+        }
+    }
+
+    fn leave_to_others(&mut self, swarm: &mut Swarm, piece: PieceIndex) {
         let designated = Mob::designated(swarm, piece).filter(|&cluster| cluster != swarm.standing.cluster);
-        designated.into_iter().for_each(|cluster| self.wait_for_passing_on(swarm, cluster, piece));
+        if let Some(cluster) = designated.filter(|_| self.todo.contains(piece)) {
+            self.wait_for_passing_on(swarm, cluster, piece);
+        }
     }
 
     fn wait_for_passing_on(&mut self, swarm: &mut Swarm, to: ClusterId, piece: PieceIndex) {
@@ -315,9 +332,30 @@ mod tests {
         mob.handle(StrategyEvent::Message { peer: C, message: &message }, &mut swarm);
         assert!(!mob.leaving.contains(PieceIndex(2)));
         mob.handle(StrategyEvent::Message { peer: LOCAL, message: &message }, &mut swarm);
-        assert!(
-            mob.leaving.contains(PieceIndex(2)) && !mob.leaving.contains(PieceIndex(9)),
-            "as far as pieces are known"
-        );
+        assert!(mob.leaving.contains(PieceIndex(2)) && mob.leaving.contains(PieceIndex(9)));
+        assert_eq!(mob.leaving.passed_on_order.len(), 6, "what is not known is not waited for");
+    }
+
+    #[test]
+    fn what_was_heard_of_before_it_was_known_is_left_to_others_as_well() {
+        for by_announcement in [true, false] {
+            let (mut mob, mut swarm) = importer();
+            swarm.standing.clusters = [0, 1, 2].map(ClusterId).to_vec();
+            let pieces = vec![Run { first: PieceIndex(8), count: 8 }];
+            if by_announcement {
+                mob.handle(StrategyEvent::Have { peer: LOCAL, pieces: &pieces }, &mut swarm);
+            } else {
+                let message = StrategyMessage::Leaving { to: ClusterId(2), pieces };
+                mob.handle(StrategyEvent::Message { peer: LOCAL, message: &message }, &mut swarm);
+            }
+            let run = swarm.add_known(8, 2, None);
+            mob.handle(StrategyEvent::PiecesKnown(run), &mut swarm);
+            let others = |piece: &u32| Mob::designated(&swarm, PieceIndex(*piece)) == Some(ClusterId(2));
+            let others: BTreeSet<u32> = (8..16).filter(others).collect();
+            let word = mob.leaving.passed_on_soon_word(0);
+            let waited_for: BTreeSet<u32> = (0..16).filter(|piece| word >> piece & 1 == 1).collect();
+            assert_eq!(waited_for, others, "by announcement {by_announcement}");
+            assert!(!others.is_empty() && others.len() < 8);
+        }
     }
 }

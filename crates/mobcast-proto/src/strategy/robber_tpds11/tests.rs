@@ -228,6 +228,19 @@ fn what_was_given_to_a_peer_that_is_gone_is_to_be_imported_again() {
     assert_eq!(bench.requests().len(), 5);
 }
 
+/// A local peer has a piece of the booty already, and is lost before it has passed it on.
+#[test]
+fn booty_that_was_at_hand_is_the_thief_s_all_the_same() {
+    let mut bench = without_gold();
+    bench.have(LOCAL, run(0, 1));
+    bench.have(GLOBAL, run(0, 2));
+    bench.say(OTHER_LOCAL, StrategyMessage::Work { left: 4 });
+    bench.say(OTHER_LOCAL, StrategyMessage::Grant { pieces: vec![run(0, 2)] });
+    assert_eq!(bench.requests(), [(LOCAL, 0), (GLOBAL, 1)]);
+    bench.leave(LOCAL);
+    assert_eq!(bench.requests(), [(GLOBAL, 0)]);
+}
+
 /// A global peer had the booty already: it is asked for all of it before anybody is told that there is gold to be stolen.
 #[test]
 fn booty_is_asked_for_before_others_hear_of_it() {

@@ -1,5 +1,6 @@
 //! What a node asks of whom, by its place in a plan, and what it does when a parent fails.
 
+use super::rejecting::REJECTED_FOR;
 use super::*;
 use crate::content::manifest::End;
 use crate::content::slots::SlotSet;
@@ -516,7 +517,8 @@ fn a_parent_that_rejects_requests_is_asked_again_after_pauses_that_grow() {
     let expected = [500, 1_000, 2_000, 4_000, 8_000, 10_000].map(Duration::from_millis);
     assert_eq!(pauses, expected);
     assert!(trees.in_need, "others may have it");
-    swarm.add_payload(LinkId(1), PieceIndex(1), ByteRange::whole(PIECE));
-    trees.handle(StrategyEvent::LinkMeasured(LinkId(1)), &mut swarm);
-    assert_eq!(reject(&mut swarm, &mut trees), REJECTED_FOR, "it has sent something");
+    // A parent whose window has no room sends, and nobody is told of it.
+    swarm.add_payload(LinkId(1), PieceIndex(1), ByteRange { start: 0, end: 1 });
+    assert!(!trees.is_silent(&swarm, LinkId(1)), "it has sent something");
+    assert_eq!(reject(&mut swarm, &mut trees), REJECTED_FOR, "the pauses begin anew");
 }
