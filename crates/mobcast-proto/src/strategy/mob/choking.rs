@@ -193,16 +193,16 @@ mod tests {
         let mut asked =
             (0..).flat_map(|piece| LOCALS.iter().chain([&ABROAD]).map(move |&link| (link, 4 * piece + link.0)));
         while mob.choking.choked.is_empty() {
-            let (link, piece) = asked.next().unwrap();
-            want(&mut mob, &mut swarm, link, piece);
-        }
-        let until = swarm.now() + QUIET_AFTER;
-        while let Some(at) = swarm.timeout().filter(|&at| at <= until) {
-            swarm.set_now(at);
+            swarm.set_now(swarm.now() + Duration::from_millis(10));
             if swarm.take_wake_up() {
                 mob.handle(StrategyEvent::Timeout, &mut swarm);
             }
+            let (link, piece) = asked.next().unwrap();
+            want(&mut mob, &mut swarm, link, piece);
         }
+        swarm.set_now(swarm.now() + QUIET_AFTER);
+        assert!(swarm.take_wake_up());
+        mob.handle(StrategyEvent::Timeout, &mut swarm);
         assert!(mob.choking.choked.is_empty());
     }
 
