@@ -34,6 +34,9 @@ const AHEAD: usize = 8;
 /// fall silent, the others are asked on.
 const AHEAD_OF_PARENT: usize = 256;
 const PART_OF_PARENT: usize = 4;
+/// Of parts of which several come from one parent, so many pieces are asked for in turn. So whoever is at the end of a scatter has
+/// something to pass on soon, however long it takes; and the few parts that are a piece longer than others do not have that go around last.
+const PART_TURN: u32 = 2;
 /// Batches of the manifest that begin before this hash come down all trees, so that each begins as soon as it can. Later ones come
 /// down one: a node would be sent them by each of its parents, most of them in other clusters.
 const HASHES_EVERYWHERE: u32 = 256;
@@ -525,7 +528,7 @@ impl Lottery {
     /// When it is a piece's turn among those of trees that share a parent.
     fn turn_of(&self, tree: usize, piece: u32) -> u32 {
         match self.split {
-            Split::Parts => piece - self.part_start(tree),
+            Split::Parts => (piece - self.part_start(tree)) / PART_TURN,
             _ => piece,
         }
     }
