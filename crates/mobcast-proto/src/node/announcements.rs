@@ -60,6 +60,9 @@ impl Node {
         announcement: Announcement,
         whole: Option<(Batch, Signature, HashedObject)>,
     ) {
+        if let Some(abort) = self.abort_of(id).filter(|_| self.member_at(link).is_some()) {
+            return self.send(link, abort);
+        }
         if self.broadcasts.contains_key(&id) {
             return self.peer_knows(link, id);
         }
