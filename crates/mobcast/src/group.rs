@@ -249,7 +249,8 @@ impl Group {
         Ok(Broadcast::new(Arc::clone(&self.inner), transfer, choice))
     }
 
-    /// Waits for the next broadcast that another member announces.
+    /// Waits for the next broadcast that another member announces. There is place for 64 that are not over, and for 128 whose handles are
+    /// kept: of another one this node reports that it cannot have it.
     pub async fn next_offer(&self) -> Result<Offer, Error> {
         let ended = self.standing_ended();
         let next = async { self.inner.offers.lock().await.recv().await };
