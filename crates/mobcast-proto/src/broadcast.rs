@@ -107,6 +107,7 @@ pub struct Broadcast {
     unanswered: BTreeMap<LinkId, u32>,
     behind_since: Option<Time>,
     rooted: Option<Rooted>,
+    /// When payload that was missing arrived last.
     arrived_at: Time,
     /// When a peer was last known to have something that is missing here, at a look without the root.
     pub(crate) obtainable_at: Time,
@@ -239,7 +240,7 @@ impl Broadcast {
         }
     }
 
-    /// When payload arrived last, or the broadcast became known.
+    /// When payload that was missing arrived last, or the broadcast became known.
     pub fn arrived_at(&self) -> Time {
         self.arrived_at
     }
@@ -415,11 +416,13 @@ impl Broadcast {
     /// Payload has arrived and is where it belongs. True if its sender sends crumbs.
     pub fn handle_payload(&mut self, now: Time, link: LinkId, piece: PieceIndex, range: ByteRange) -> bool {
         self.swarm.set_now(now);
-        self.arrived_at = now;
         if self.strategy.takes_pushed_pieces() {
             self.swarm.take_pushed(link, piece);
         }
         let arrival = self.swarm.add_payload(link, piece, range);
+        if arrival.fresh {
+            self.arrived_at = now;
+        }
         if arrival.complete {
             self.swarm.push_output(Output::VerifyPiece { broadcast: self.id, piece });
         }

@@ -188,7 +188,7 @@ impl Swarm {
         let Some(open) = self.open.get_mut(&piece) else {
             self.traffic.wasted += u64::from(range.len());
             self.outputs.push(Output::DropPiece { broadcast: self.id, piece });
-            return Arrival { complete: false, room: self.has_room(link), crumbs };
+            return Arrival { fresh: false, complete: false, room: self.has_room(link), crumbs };
         };
         if !open.contributors.contains(&link) {
             // In the driver its bytes lie among those of others.
@@ -203,9 +203,10 @@ impl Swarm {
         // A liar may send what lies outside the piece.
         if range.end > open.len() || ends_unasked {
             self.traffic.wasted += u64::from(range.len());
-            return Arrival { complete: false, room: self.has_room(link), crumbs };
+            return Arrival { fresh: false, complete: false, room: self.has_room(link), crumbs };
         }
-        self.traffic.wasted += u64::from(range.len() - open.insert(range));
+        let fresh = open.insert(range);
+        self.traffic.wasted += u64::from(range.len() - fresh);
         let complete = open.is_complete() && !was_complete;
         if complete {
             open.arrived_at = Some(self.now);
@@ -215,7 +216,12 @@ impl Swarm {
             self.cancel_all(piece);
         }
         let rest = self.open.get(&piece).is_some_and(|open| open.first_unasked().is_some());
-        Arrival { complete, room: self.has_room(link) || (rest && self.window_has_room(link)), crumbs }
+        Arrival {
+            fresh: fresh > 0,
+            complete,
+            room: self.has_room(link) || (rest && self.window_has_room(link)),
+            crumbs,
+        }
     }
 
     /// A piece is verified and stored.
