@@ -276,7 +276,11 @@ impl Broadcast {
         let to_come = matches!(self.phase, Phase::Offered | Phase::Active) && !self.swarm.have().contains(piece);
         let exists = total.is_none_or(|total| piece.0 < total) && range.end <= self.swarm.piece_len(piece);
         let known = self.swarm.peer(link).is_some();
-        to_come && exists && known && self.strategy.takes_requests_ahead() && self.held.add(link, piece, range)
+        let holds = to_come && exists && known && self.strategy.takes_requests_ahead();
+        if holds {
+            self.held.add(link, piece, range);
+        }
+        holds
     }
 
     /// When [`Broadcast::handle_timeout`] wants to be called.

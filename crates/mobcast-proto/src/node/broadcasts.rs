@@ -5,6 +5,7 @@ use crate::content::announcement::{Announcement, WHOLE_BYTES_MAX, Whole};
 use crate::content::hashed::HashedObject;
 use crate::content::manifest::{Batch, SignatureDomain};
 use crate::content::object::Descriptor;
+use crate::flow::held::HELD_MAX;
 use crate::flow::upload::Upload;
 use crate::io::{CloseReason, Failure, Output, Signer};
 use crate::limits::{OPEN_PIECES_BYTES_MAX, OPEN_PIECES_BYTES_MIN, held_bytes};
@@ -226,7 +227,10 @@ impl Node {
         if can {
             self.queue_upload(link, broadcast, piece, range);
             self.drain_uploads();
-        } else if self.with_broadcast(broadcast, |b| b.hold(link, piece, range)) != Some(true) {
+            return;
+        }
+        let has_room = self.broadcasts.values().map(|b| b.held.of(link)).sum::<usize>() < HELD_MAX;
+        if !has_room || self.with_broadcast(broadcast, |b| b.hold(link, piece, range)) != Some(true) {
             self.send(link, Frame::Reject { broadcast, piece });
         }
     }
@@ -329,7 +333,7 @@ fn open_parts(limit: u64, open: &[u64]) -> Vec<u64> {
 mod tests {
     use super::*;
     use crate::content::have::Run;
-    use crate::node::testing::{PIECE_BYTES, descriptor, founder, linked, outputs};
+    use crate::node::testing::{PIECE_BYTES, announcement, descriptor, founder, linked, outputs, to_verify};
     use crate::units::NodeId;
 
     /// What a peer takes back before the driver has it is no rate for which tit for tat should serve the peer.
@@ -375,6 +379,33 @@ mod tests {
         let rejected = outputs(&mut node).iter().filter(|output| is_reject(output)).count();
         assert!(given < 64, "some wait");
         assert_eq!(given + rejected, 64);
+    }
+
+    #[test]
+    fn nobody_has_more_waiting_of_all_broadcasts_than_a_node_may_have_open() {
+        let mut node = founder();
+        let [first, second] = [1, 2].map(|peer| linked(&mut node, NodeId(peer)));
+        let root = NodeId(5);
+        let ids = [0, 1].map(|sequence| BroadcastId { root, sequence });
+        for id in ids {
+            for link in [first, second] {
+                let announcement = Box::new(announcement(&node, root, descriptor("chain", 2_000)));
+                node.handle_frame(Time::ZERO, link, Frame::Announce { broadcast: id, announcement });
+            }
+            let token = to_verify(&outputs(&mut node)).expect("the announcement");
+            node.handle_verified(Time::ZERO, token, true);
+        }
+        outputs(&mut node);
+        let mut rejected = |link: LinkId, pieces: u32| {
+            for (broadcast, piece) in ids.into_iter().flat_map(|id| (0..pieces).map(move |piece| (id, piece))) {
+                let range = ByteRange::whole(PIECE_BYTES);
+                node.handle_frame(Time::ZERO, link, Frame::Request { broadcast, piece: PieceIndex(piece), range });
+            }
+            let is_reject = |output: &Output| matches!(output, Output::Send { frame: Frame::Reject { .. }, .. });
+            outputs(&mut node).iter().filter(|output| is_reject(output)).count()
+        };
+        assert_eq!(rejected(first, 2_000), 2 * 2_000 - HELD_MAX);
+        assert_eq!(rejected(second, 1), 0, "each peer has its own");
     }
 
     /// A node that waits for so many pieces of two objects.
