@@ -93,6 +93,11 @@ impl Swarm {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn open_limit(&self) -> u64 {
+        self.open_limit
+    }
+
     pub(crate) fn set_paused(&mut self, paused: bool) {
         self.paused = paused;
         if !paused {
