@@ -19,9 +19,6 @@ use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, ByteRange, ClusterId, Digest, LinkId, NodeId, PieceIndex, Signature};
 use crate::wire::frame::Frame;
 
-/// A question for batches that is not answered within this is put to another peer.
-const BATCH_PATIENCE: Duration = Duration::from_secs(1);
-
 mod manifest;
 mod rooted;
 
@@ -285,7 +282,7 @@ impl Broadcast {
 
     /// When [`Broadcast::handle_timeout`] wants to be called.
     pub fn timeout(&self) -> Option<Time> {
-        let batch = self.asked.map(|asked| asked.at + BATCH_PATIENCE);
+        let batch = self.asked.map(|asked| asked.at + self.batch_patience(asked.link));
         let idle = self.asked.is_none() && !self.verifying;
         let deference = self.behind_since.filter(|_| idle).map(|since| self.batch_due(since));
         let sign = self.sign_due();
@@ -473,7 +470,7 @@ impl Broadcast {
         if self.swarm.take_wake_up() {
             self.tell_strategy(StrategyEvent::Timeout);
         }
-        if let Some(asked) = self.asked.filter(|asked| now.since(asked.at) >= BATCH_PATIENCE) {
+        if let Some(asked) = self.asked.filter(|asked| now.since(asked.at) >= self.batch_patience(asked.link)) {
             *self.unanswered.entry(asked.link).or_insert(0) += 1;
             self.asked = None;
         }
