@@ -3,7 +3,8 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `cli.rs`, `args.rs` | the command line; flags of several subcommands |
-//! | `send/`, `recv.rs`, `demo/`, `strategies.rs`, `completions.rs`, `version.rs` | a subcommand each |
+//! | `send/`, `recv.rs`, `demo/`, `bench.rs`, `calibrate.rs`, `strategies.rs`, `completions.rs`, `version.rs` | a subcommand each |
+//! | `node.rs`, `interrupt.rs` | what `send` and `recv` have in common; the signals that end them |
 //! | `ticket.rs` | how a ticket gets from one to the other |
 //! | `offers.rs` | how long a receiver waits for something to be offered |
 //! | `progress/` | words and bars on standard error |
@@ -41,7 +42,7 @@ use tracing_subscriber::EnvFilter;
 use crate::cli::Cli;
 use crate::failure::{Failure, Outcome, Status};
 
-/// Threads of the async runtime: it only moves control frames; payload has its own threads.
+/// Threads of the async runtime at most. It moves frames and payload, and opens and seals both; hashing and disks have threads of their own.
 const WORKERS_MAX: usize = 4;
 
 fn main() -> ExitCode {
@@ -94,7 +95,7 @@ fn start_runtime() -> io::Result<Runtime> {
     }
 }
 
-/// Threads of the runtime: one for each core, unless the runtime's own variable says otherwise (for many nodes on one
+/// Threads of the runtime: one for each core, up to [`WORKERS_MAX`], unless the runtime's own variable says otherwise (for many nodes on one
 /// machine, where threads that wake each other cost more than they bring).
 fn workers() -> usize {
     let told = std::env::var("TOKIO_WORKER_THREADS").ok().and_then(|workers| workers.parse().ok());

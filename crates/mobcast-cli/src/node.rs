@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::pin::pin;
 use std::time::Duration;
 
-use mobcast::{Broadcast, Error, ErrorClass, Group, GroupEvent, GroupOptions, Measurement, NodeId};
+use mobcast::{Broadcast, Error, ErrorClass, Group, GroupEvent, GroupOptions, Measurement, NodeId, NodeReport};
 
 use crate::args::{Listen, NodeArgs, OutputArgs};
 use crate::failure::{Failure, Outcome, Status};
@@ -146,10 +146,19 @@ pub async fn conclude(
         None if interrupt.is_heard() && !output.json => return Ok(()),
         None => return Err(Failure::new(Status::Failed, NO_REPORT)),
     };
-    if report.nodes.iter().any(|node| node.verified) {
+    if is_received(&report, broadcast.id().root) {
         screen.say(&summary(&report));
     }
     if output.json { print_json(&report) } else { Ok(()) }
+}
+
+/// Whether this node has received the object, or, where it is the root and has it anyway, some other node.
+fn is_received(report: &mobcast::Report, root: NodeId) -> bool {
+    let mut nodes = report.nodes.iter();
+    // A node knows of its own sockets alone.
+    let is_own = |node: &NodeReport| node.wire.is_some();
+    let by_root = report.nodes.iter().any(|node| is_own(node) && node.number == root.0);
+    nodes.any(|node| node.verified && node.number != root.0 && (by_root || is_own(node)))
 }
 
 /// A report, unless it takes longer than it may: `patience`, once it is interrupted.
@@ -202,6 +211,7 @@ pub async fn leave_nothing(group: Group, screen: &mut Screen, interrupt: &mut In
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mobcast::{Report, WireReport};
 
     #[test]
     fn a_port_alone_means_all_addresses() {
@@ -227,6 +237,22 @@ mod tests {
         assert_eq!(in_time(report_after(2 * REPORT_MAX), patience, false, never()).await, None);
         let wanted = in_time(report_after(busy), REPORT_MAX_INTERRUPTED, true, never()).await;
         assert_eq!(wanted, Some("report"), "whoever asked for it has a little more patience");
+    }
+
+    #[test]
+    fn only_what_was_received_is_said_to_be_verified() {
+        let node = |number, is_own: bool, verified| NodeReport {
+            number,
+            verified,
+            wire: is_own.then(WireReport::default),
+            ..NodeReport::default()
+        };
+        let is_received = |nodes: Vec<NodeReport>| is_received(&Report { nodes, ..Report::default() }, NodeId(0));
+        let root = || node(0, true, true);
+        assert!(!is_received(vec![root(), node(1, false, false), node(2, false, false)]), "its receivers have failed");
+        assert!(is_received(vec![root(), node(1, false, false), node(2, false, true)]));
+        assert!(is_received(vec![node(2, true, true)]));
+        assert!(!is_received(vec![node(0, false, true), node(1, false, true), node(2, true, false)]), "others have it");
     }
 
     #[test]

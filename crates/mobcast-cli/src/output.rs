@@ -10,11 +10,15 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use serde::Serialize;
+use tokio::runtime::Builder;
 
 use crate::failure::{Failure, Outcome, Status};
+use crate::interrupt::Interrupt;
 
 /// Longest wait of standard output for words that were told before.
 const BEFORE_MAX: Duration = Duration::from_secs(1);
+/// How often to look whether the last words are written that have taken longer than this.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Writes a line to standard output at once, and behind what was told before, unless that is stopped.
 pub fn print_line(line: &str) -> Outcome {
@@ -99,20 +103,32 @@ pub fn is_behind() -> bool {
     WAITING.load(Ordering::Relaxed) > 0
 }
 
-/// Waits when it is dropped until everything that was told is written: at the end of the process, also by a panic.
+/// Waits when it is dropped until everything that was told is written: at the end of the process, also by a panic. Where nobody reads it, a
+/// signal that asks the process to end does end it.
 pub struct LastWords;
 
 impl Drop for LastWords {
     fn drop(&mut self) {
-        wait_for_words(Duration::MAX);
+        wait_for_words(BEFORE_MAX);
+        if is_behind()
+            && let Ok(runtime) = Builder::new_current_thread().enable_all().build()
+        {
+            runtime.block_on(written_or_interrupted());
+        }
     }
 }
 
-/// Waits until everything that was told is written, but not longer than `limit`.
+async fn written_or_interrupted() {
+    // The command's own has gone with it, and what it caught kills no more.
+    let Ok(mut interrupt) = Interrupt::new() else { return };
+    while is_behind() && tokio::time::timeout(LOOK_INTERVAL, interrupt.wait()).await.is_err() {}
+}
+
+/// Waits until everything that was told is written, but not longer than `limit`, nor where too much waits to say so.
 fn wait_for_words(limit: Duration) {
     if let Some(Some(teller)) = TELLER.get() {
         let (pending, written) = sync_channel(0);
-        let _ = teller.send(Told::Flush(pending));
+        let _ = teller.try_send(Told::Flush(pending));
         let _ = written.recv_timeout(limit);
     }
 }

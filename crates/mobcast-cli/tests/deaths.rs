@@ -87,7 +87,8 @@ fn a_killed_receiver_is_named_in_the_report_and_the_others_finish() {
     }
 }
 
-/// Two receivers have everything, and a third has just begun when the sender is killed.
+/// Two receivers have everything, and a third, in another cluster, has just begun when the sender is killed. One of the two collects
+/// the results in its place.
 #[test]
 fn once_the_source_may_leave_killing_it_harms_nobody_who_has_joined() {
     let experiment = Experiment::new();
@@ -95,18 +96,22 @@ fn once_the_source_may_leave_killing_it_harms_nobody_who_has_joined() {
     let mut command = experiment.send_command();
     let send =
         Process::start("send", command.arg(source).args(["--receivers=3", "--max-rate=4MB/s", "--piece-size=64KiB"]));
-    let slow = "--max-rate=1MB/s";
-    let holders = ["a", "b"].map(|name| experiment.recv(name, [name, slow]));
+    let holders = ["a", "b"].map(|name| experiment.recv(name, [name, "--max-rate=1MB/s", "--json"]));
     send.expect_line("the source may leave");
     holders.iter().for_each(|holder| drop(holder.expect_line("complete")));
-    let late = experiment.recv("late", ["late"]);
+    let late = experiment.recv("late", ["late", "--cluster=far", "--json"]);
     late.expect_line("receiving");
     send.signal(Signal::KILL);
     send.ends_with(128 + 9);
+    let mut reports = Vec::new();
     for (name, receiver) in ["a", "b", "late"].iter().zip(holders.into_iter().chain([late])) {
-        receiver.succeeds();
+        reports.push(receiver.succeeds().json());
         assert!(fs::read(experiment.path(name)).expect("there") == data(4_000_000), "{name}");
     }
+    let of_all = reports.iter().find(|report| report["nodes"].as_array().is_some_and(|nodes| nodes.len() == 3));
+    let report = of_all.unwrap_or_else(|| panic!("nobody's report is that of all: {reports:#?}"));
+    let clusters: Vec<&String> = report["wan_copies"].as_object().expect("clusters").keys().collect();
+    assert_eq!(clusters, ["far"], "the root's own cluster imports nothing: {report:#}");
 }
 
 /// Those who had everything have left before the third one joins.

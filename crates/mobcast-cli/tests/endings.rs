@@ -4,7 +4,7 @@
 mod common;
 
 use std::fs;
-use std::io::Write;
+use std::io::{PipeReader, PipeWriter, Write};
 use std::os::fd::AsRawFd;
 
 use rustix::pipe::fcntl_getpipe_size;
@@ -276,27 +276,47 @@ fn logs_that_cannot_be_written_end_nothing() {
     assert_eq!(fs::read(copy).expect("there"), data(1_000_000));
 }
 
-/// Ctrl-S, as it were, and a node of one thread.
-#[test]
-fn a_terminal_that_is_stopped_stops_nothing_else() {
-    let experiment = Experiment::new();
-    let source = experiment.file("source", 1_000_000);
-    let send = experiment.send([source.as_os_str(), "--receivers=1".as_ref()]);
-    let (mut terminal, mut words) = std::io::pipe().expect("a pipe");
+/// A receiver of `copy` whose standard error is a pipe that has no room left, and both ends of that: Ctrl-S, as it were, and a node of one
+/// thread.
+fn unheard(experiment: &Experiment) -> (Process, PipeReader, PipeWriter) {
+    let (terminal, mut words) = std::io::pipe().expect("a pipe");
     words.write_all(&vec![b' '; fcntl_getpipe_size(&words).expect("a pipe")]).expect("it has room for just that");
     let stderr = format!("/proc/{}/fd/{}", std::process::id(), words.as_raw_fd());
     let (program, ticket, copy) = (env!("CARGO_BIN_EXE_mobcast"), experiment.ticket(), experiment.path("copy"));
     let command = format!("exec {program} recv {ticket} {} 2> {stderr}", copy.display());
     let mut shell = through("sh");
-    let receiver =
-        Process::start("a", shell.args(["-c", &command]).env("TOKIO_WORKER_THREADS", "1").env("MOBCAST_LOG", "debug"));
+    let shell = shell.args(["-c", &command]).env("TOKIO_WORKER_THREADS", "1").env("MOBCAST_LOG", "debug");
+    (Process::start("a", shell), terminal, words)
+}
+
+#[test]
+fn a_terminal_that_is_stopped_stops_nothing_else() {
+    let experiment = Experiment::new();
+    let source = experiment.file("source", 1_000_000);
+    let send = experiment.send([source.as_os_str(), "--receivers=1".as_ref()]);
+    let (receiver, mut terminal, words) = unheard(&experiment);
     send.succeeds();
-    assert_eq!(fs::read(copy).expect("there"), data(1_000_000));
+    assert_eq!(fs::read(experiment.path("copy")).expect("there"), data(1_000_000));
     drop(words);
     let said = std::thread::spawn(move || std::io::read_to_string(&mut terminal));
     receiver.succeeds();
     let said = said.join().expect("no panic").expect("text");
     assert!(said.contains("joined as") && said.contains("verified 1.00 MB"), "nothing is lost: {said}");
+}
+
+#[test]
+fn who_is_done_and_not_heard_out_is_ended_by_a_signal() {
+    let experiment = Experiment::new();
+    let source = experiment.file("source", 1_000_000);
+    let send = experiment.send([source.as_os_str(), "--receivers=1".as_ref()]);
+    let (mut receiver, _terminal, _words) = unheard(&experiment);
+    send.succeeds();
+    eventually("it ends", || {
+        // The first ones may come while it still leaves.
+        receiver.signal(Signal::TERM);
+        receiver.has_ended()
+    });
+    receiver.succeeds();
 }
 
 #[test]

@@ -19,9 +19,6 @@ use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, ByteRange, ClusterId, Digest, LinkId, NodeId, PieceIndex, Signature};
 use crate::wire::frame::Frame;
 
-/// A question for batches that is not answered within this is put to another peer.
-const BATCH_PATIENCE: Duration = Duration::from_secs(1);
-
 mod manifest;
 mod rooted;
 
@@ -107,6 +104,7 @@ pub struct Broadcast {
     unanswered: BTreeMap<LinkId, u32>,
     behind_since: Option<Time>,
     rooted: Option<Rooted>,
+    /// When payload that was missing arrived last.
     arrived_at: Time,
     /// When a peer was last known to have something that is missing here, at a look without the root.
     pub(crate) obtainable_at: Time,
@@ -239,7 +237,7 @@ impl Broadcast {
         }
     }
 
-    /// When payload arrived last, or the broadcast became known.
+    /// When payload that was missing arrived last, or the broadcast became known.
     pub fn arrived_at(&self) -> Time {
         self.arrived_at
     }
@@ -275,12 +273,16 @@ impl Broadcast {
         let to_come = matches!(self.phase, Phase::Offered | Phase::Active) && !self.swarm.have().contains(piece);
         let exists = total.is_none_or(|total| piece.0 < total) && range.end <= self.swarm.piece_len(piece);
         let known = self.swarm.peer(link).is_some();
-        to_come && exists && known && self.strategy.takes_requests_ahead() && self.held.add(link, piece, range)
+        let holds = to_come && exists && known && self.strategy.takes_requests_ahead();
+        if holds {
+            self.held.add(link, piece, range);
+        }
+        holds
     }
 
     /// When [`Broadcast::handle_timeout`] wants to be called.
     pub fn timeout(&self) -> Option<Time> {
-        let batch = self.asked.map(|asked| asked.at + BATCH_PATIENCE);
+        let batch = self.asked.map(|asked| asked.at + self.batch_patience(asked.link));
         let idle = self.asked.is_none() && !self.verifying;
         let deference = self.behind_since.filter(|_| idle).map(|since| self.batch_due(since));
         let sign = self.sign_due();
@@ -415,11 +417,13 @@ impl Broadcast {
     /// Payload has arrived and is where it belongs. True if its sender sends crumbs.
     pub fn handle_payload(&mut self, now: Time, link: LinkId, piece: PieceIndex, range: ByteRange) -> bool {
         self.swarm.set_now(now);
-        self.arrived_at = now;
         if self.strategy.takes_pushed_pieces() {
             self.swarm.take_pushed(link, piece);
         }
         let arrival = self.swarm.add_payload(link, piece, range);
+        if arrival.fresh {
+            self.arrived_at = now;
+        }
         if arrival.complete {
             self.swarm.push_output(Output::VerifyPiece { broadcast: self.id, piece });
         }
@@ -466,7 +470,7 @@ impl Broadcast {
         if self.swarm.take_wake_up() {
             self.tell_strategy(StrategyEvent::Timeout);
         }
-        if let Some(asked) = self.asked.filter(|asked| now.since(asked.at) >= BATCH_PATIENCE) {
+        if let Some(asked) = self.asked.filter(|asked| now.since(asked.at) >= self.batch_patience(asked.link)) {
             *self.unanswered.entry(asked.link).or_insert(0) += 1;
             self.asked = None;
         }

@@ -168,6 +168,8 @@ pub struct Node {
     /// The word that a root is gone, of broadcasts that this node has not heard of.
     held_root_losses: BTreeMap<BroadcastId, (LinkId, Frame)>,
     finished: Finished,
+    /// What roots have said of the last broadcasts that they gave up, for those who have not heard it.
+    aborts: VecDeque<(BroadcastId, Frame)>,
     /// The last releases, which not all peers have heard from this node.
     unsaid: VecDeque<Unsaid>,
     /// Releases of small objects, which leave together with what else goes to a peer.
@@ -224,6 +226,7 @@ impl Node {
             payload_at: now,
             held_root_losses: BTreeMap::new(),
             finished: Finished::default(),
+            aborts: VecDeque::new(),
             unsaid: VecDeque::new(),
             held_releases: Held::default(),
             banned: BTreeSet::new(),

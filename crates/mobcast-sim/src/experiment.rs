@@ -186,7 +186,7 @@ impl Experiment {
         let kind = ObjectKind::Synthetic { seed: 0 };
         let receivers = Some((self.scenario.topology.nodes() - 1) as u32);
         let own = self.registry.find(strategy);
-        let input = PieceSizeInput { kind, length, receivers, link_rate_bytes_per_s: None };
+        let input = PieceSizeInput { length, receivers };
         Descriptor {
             kind,
             name: b"object".to_vec(),

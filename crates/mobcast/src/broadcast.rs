@@ -331,7 +331,9 @@ impl Broadcast {
         let view = self.group.driver.handle().view(self.id()).await;
         let known = self.known_nodes();
         let nodes = self.node_reports(&known, &view);
-        let root_cluster = known.get(&self.id().root).map(|member| &*member.info.cluster);
+        // A coordinator that has followed another one does not know all who were there before.
+        let root = known.get(&self.id().root).map(|member| &member.info.cluster);
+        let root_cluster = root.or(view.root_cluster.as_ref()).map(String::as_str);
         Report {
             object_hash: completed.map(|completed| completed.object_hash.to_string()).unwrap_or_default(),
             bytes,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mobcast_net::store::StoreError;
 use mobcast_net::tls::IdentityError;
-use mobcast_proto::limits::NAME_BYTES_MAX;
+use mobcast_proto::limits::{ADDRESSES_MAX, NAME_BYTES_MAX};
 use mobcast_proto::strategy::overlay::OverlayError;
 
 /// Why a group or a broadcast failed.
@@ -33,7 +33,7 @@ pub enum Error {
         /// The system's answer.
         source: Arc<io::Error>,
     },
-    /// No address is known by which others could reach the founder, or there are too many.
+    /// No address is known by which others could reach the founder.
     #[error("{0}")]
     Address(String),
     /// The system gives no more threads.
@@ -52,6 +52,14 @@ pub enum Error {
         what: &'static str,
         /// What was asked for.
         name: String,
+    },
+    /// Others cannot be told of so many addresses.
+    #[error(
+        "too many addresses to advertise: {count} where {ADDRESSES_MAX} fit; leave out those that are of least use to others"
+    )]
+    Advertise {
+        /// How many there are.
+        count: usize,
     },
     /// There is no such strategy, or it lacks what it needs.
     #[error(transparent)]
@@ -101,7 +109,7 @@ pub enum ErrorClass {
     NotAdmitted,
     /// The source or the peers are lost, or the coordinator was not reached. Exit status 4.
     Incomplete,
-    /// What was asked for cannot be: a strategy, gauge, piece size or name. Exit status 2.
+    /// What was asked for cannot be: a strategy, gauge, piece size, name or so many addresses. Exit status 2.
     Usage,
     /// This machine's files or sockets. Exit status 5.
     LocalIo,
@@ -113,6 +121,7 @@ impl Error {
         match self {
             Error::NotAdmitted(_) => ErrorClass::NotAdmitted,
             Error::Name { .. }
+            | Error::Advertise { .. }
             | Error::Strategy(_)
             | Error::NotFounded { .. }
             | Error::Gauge(_)

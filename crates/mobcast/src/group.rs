@@ -8,7 +8,6 @@ use mobcast_net::store::{ObjectSource, StoreError};
 use mobcast_proto::NodeId;
 use mobcast_proto::content::Descriptor;
 use mobcast_proto::content::announcement::WHOLE_BYTES_MAX;
-use mobcast_proto::content::object::ObjectKind;
 use mobcast_proto::content::piece_size::PieceSizeInput;
 use mobcast_proto::group::ticket::Ticket;
 use mobcast_proto::limits::{PIECE_SIZE_MAX, PIECE_SIZE_MIN, PIECES_MAX};
@@ -249,7 +248,8 @@ impl Group {
         Ok(Broadcast::new(Arc::clone(&self.inner), transfer, choice))
     }
 
-    /// Waits for the next broadcast that another member announces.
+    /// Waits for the next broadcast that another member announces. There is place for 64 that are not over, and for 128 whose handles are
+    /// kept: of another one this node reports that it cannot have it.
     pub async fn next_offer(&self) -> Result<Offer, Error> {
         let ended = self.standing_ended();
         let next = async { self.inner.offers.lock().await.recv().await };
@@ -323,7 +323,7 @@ fn open(source: Source, spool_dir: &std::path::Path) -> Result<ObjectSource, Err
 fn prepare(source: ObjectSource, options: &BroadcastOptions, receivers: Option<u32>) -> Result<Prepared, Error> {
     let description = source.description().clone();
     let own = Registry::default().named(&options.strategy)?;
-    let piece_size = piece_size(options.piece_size, own, description.kind, description.length, receivers)?;
+    let piece_size = piece_size(options.piece_size, own, description.length, receivers)?;
     let small = description.length.filter(|&length| length <= WHOLE_BYTES_MAX && length <= u64::from(piece_size));
     let whole = small.map(|length| -> Result<Vec<u8>, StoreError> {
         let mut bytes = vec![0; length as usize];
@@ -340,13 +340,12 @@ fn prepare(source: ObjectSource, options: &BroadcastOptions, receivers: Option<u
 fn piece_size(
     asked: Option<u32>,
     own: &StrategyKind,
-    kind: ObjectKind,
     length: Option<u64>,
     receivers: Option<u32>,
 ) -> Result<u32, Error> {
     let Some(size) = asked else {
         let small = length.is_some_and(|length| length <= WHOLE_BYTES_MAX);
-        let input = PieceSizeInput { kind, length, receivers, link_rate_bytes_per_s: None };
+        let input = PieceSizeInput { length, receivers };
         return Ok(if small { WHOLE_PIECE_SIZE } else { piece_size_of(Some(own), input) });
     };
     let refuse = |reason: String| Err(Error::PieceSize { size: size.into(), reason });

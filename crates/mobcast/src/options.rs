@@ -6,7 +6,7 @@ use std::time::Duration;
 
 pub use mobcast_net::driver::DEFAULT_PORT;
 use mobcast_net::store::default_spool_dir;
-use mobcast_proto::limits::NAME_BYTES_MAX;
+use mobcast_proto::limits::{ADDRESSES_MAX, NAME_BYTES_MAX};
 use mobcast_proto::strategy::choice::Costs;
 
 use crate::{AUTO, Error, Gauge, STRATEGIES};
@@ -59,7 +59,10 @@ impl GroupOptions {
                 return Err(Error::Name { what, name: name.clone() });
             }
         }
-        Ok(())
+        match self.advertise.len() {
+            0..=ADDRESSES_MAX => Ok(()),
+            count => Err(Error::Advertise { count }),
+        }
     }
 }
 
@@ -130,5 +133,16 @@ mod tests {
             let error = check(name, cluster).expect_err("it is no name");
             assert!(error.contains("is no name: give it 1 to 255 bytes"), "{error}");
         }
+    }
+
+    #[test]
+    fn more_addresses_than_others_are_told_of_are_refused() {
+        let check = |count| {
+            let advertise = vec![SocketAddr::from(([198, 51, 100, 7], 0)); count];
+            GroupOptions { advertise, ..GroupOptions::default() }.check()
+        };
+        assert!(check(ADDRESSES_MAX).is_ok());
+        let error = check(ADDRESSES_MAX + 1).expect_err("one would be left out");
+        assert!(error.to_string().starts_with("too many addresses to advertise: 9 where 8 fit"), "{error}");
     }
 }

@@ -164,6 +164,11 @@ impl Process {
         kill_process(Pid::from_child(&self.child), signal).expect("it is running");
     }
 
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_some()
+    }
+
     /// The most memory that it has held so far, in KiB.
     pub fn resident_kib_max(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it runs");

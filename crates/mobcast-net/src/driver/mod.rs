@@ -201,6 +201,8 @@ pub struct NodeView {
     pub traffic: Traffic,
     /// This node's cluster, once it has one.
     pub cluster: Option<ClusterId>,
+    /// At the coordinator: the name of the cluster of the broadcast's root.
+    pub root_cluster: Option<String>,
     /// Everything that crossed this node's links, for whatever reason.
     pub wire: WireTraffic,
     /// The links to members, in the order of the peers' numbers: those that are up and those closed last, at most

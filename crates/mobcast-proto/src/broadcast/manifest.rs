@@ -14,6 +14,13 @@ const PART_HASHES_MIN: u32 = 1024;
 const PART_BATCHES: u32 = 64;
 /// Batches that wait for their turn to be verified are of so many parts at most; a peer that sends more was not asked for them.
 const PARTS_WAITING_MAX: usize = 4;
+/// A question for batches that is not answered within this is put to another peer…
+const BATCH_PATIENCE: Duration = Duration::from_secs(1);
+/// …or within the time that so many bytes take over a thin link, twice a full batch: pieces go along with it. Another peer would mostly
+/// answer over the same link.
+const BATCH_PATIENCE_BYTES: u64 = 2 * (BATCH_HASHES_MAX * size_of::<Digest>()) as u64;
+/// But no longer than this.
+const BATCH_PATIENCE_MAX: Duration = Duration::from_secs(10);
 /// So many first batches are sent to a newcomer unasked, if the strategy wants it to have them.
 const BATCHES_PUSHED: u32 = 4;
 /// Members whose slot a batch is not in leave it this long to the one whose it is, before they fetch it over a WAN
@@ -136,6 +143,13 @@ impl Broadcast {
         let far = far.min().unwrap_or_default().times(2);
         let turns = u64::from(self.swarm.standing.cluster_size / 2).clamp(DEFERENCE_TURNS.0, DEFERENCE_TURNS.1);
         (deference + far).times(1 + self.chance(0) % turns).min(DEFERENCE_MAX)
+    }
+
+    /// How long this node waits for a batch from a peer that it has asked.
+    pub(super) fn batch_patience(&self, link: LinkId) -> Duration {
+        let rate = self.swarm.peer(link).map_or(0, |peer| peer.window.rate_bytes_per_s());
+        let at_its_rate = if rate > 0 { Duration::for_bytes(BATCH_PATIENCE_BYTES, rate) } else { Duration::ZERO };
+        at_its_rate.clamp(BATCH_PATIENCE, BATCH_PATIENCE_MAX)
     }
 
     /// The first batch, if it is so small that every newcomer may have it at once.
@@ -415,6 +429,34 @@ mod tests {
         broadcast_of(&mut node, id).swarm_mut().remove_peer(parent);
         let other = LinkId(parent.0 + 1);
         assert_eq!(asked_when_told_by(&mut node, id, other, Time::ZERO), [other]);
+    }
+
+    #[test]
+    fn a_batch_has_the_time_that_it_takes_over_a_thin_link() {
+        let mut node = founder();
+        let [thin, other] = [1, 2].map(|peer| linked(&mut node, NodeId(peer)));
+        let id = BroadcastId { root: NodeId(5), sequence: 0 };
+        let announcement = Box::new(announcement(&node, id.root, descriptor("mob", 100)));
+        for link in [thin, other] {
+            let announcement = announcement.clone();
+            node.handle_frame(Time::ZERO, link, Frame::Announce { broadcast: id, announcement });
+        }
+        let token = to_verify(&outputs(&mut node)).expect("the announcement");
+        node.handle_verified(Time::ZERO, token, true);
+        node.accept(Time::ZERO, id);
+        let swarm = broadcast_of(&mut node, id).swarm_mut();
+        swarm.add_known(1, 1, None);
+        swarm.add_have(thin, 0, &[Run { first: PieceIndex(0), count: 1 }]);
+        assert!(swarm.request(thin, PieceIndex(0)));
+        // 16 KiB/s, of which two batches take four seconds.
+        let second = |second| Time::ZERO + Duration::from_secs(second);
+        node.handle_payload(second(1), thin, id, PieceIndex(0), ByteRange::whole(PIECE_BYTES));
+        assert_eq!(asked_when_told_by(&mut node, id, thin, second(1)), [thin]);
+        assert_eq!(asked_when_told_by(&mut node, id, other, second(1)), []);
+        for (at, expected) in [(3, vec![]), (5, vec![other])] {
+            node.handle_timeout(second(at));
+            assert_eq!(asked(&mut node), expected, "after {at} s");
+        }
     }
 
     #[test]

@@ -1,6 +1,5 @@
-//! The automatic piece size, from object size, group size and link rates.
+//! The automatic piece size, from object size and group size.
 
-use crate::content::object::ObjectKind;
 use crate::limits::{PIECE_SIZE_MAX, PIECE_SIZE_MIN, PIECES_MAX};
 
 /// Receivers assumed when the root does not know how many will come.
@@ -28,14 +27,10 @@ const STREAM_PIECE: u32 = 1 << 20;
 /// What the choice is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct PieceSizeInput {
-    /// The kind of object.
-    pub kind: ObjectKind,
     /// Bytes of the object, where known.
     pub length: Option<u64>,
     /// Receivers expected, where known.
     pub receivers: Option<u32>,
-    /// Rate of the slowest link in use, bytes per second, where measured.
-    pub link_rate_bytes_per_s: Option<u64>,
 }
 
 /// What a strategy sends at a time, unless that were more pieces than an object may have or it leaves the choice: then the
@@ -52,7 +47,7 @@ pub fn piece_size_of_parts(own: u32, parts: u64, length: u64) -> u32 {
     own.min(u32::try_from(part).unwrap_or(own))
 }
 
-/// The piece size for an object: a power of two. One piece should not take a link more than about a second.
+/// The piece size for an object: a power of two.
 pub fn automatic_piece_size(input: PieceSizeInput) -> u32 {
     let Some(length) = input.length else {
         return STREAM_PIECE;
@@ -63,9 +58,8 @@ pub fn automatic_piece_size(input: PieceSizeInput) -> u32 {
     let least = if receivers <= RECEIVERS_UNKNOWN { (length / SMALL_PIECES_MAX).min(most) } else { 0 };
     let wanted = ((length as f64).sqrt() * PIECE_TIMES_ROOT * few) as u64;
     let by_count = power_of_two_below(wanted.max(least));
-    let by_rate = input.link_rate_bytes_per_s.map_or(AUTOMATIC_MAX, power_of_two_below);
     let floor = u64::from(PIECE_SIZE_MIN).max(length.div_ceil(u64::from(PIECES_MAX)).next_power_of_two());
-    by_count.min(by_rate).min(AUTOMATIC_MAX).max(floor).min(u64::from(PIECE_SIZE_MAX)) as u32
+    by_count.min(AUTOMATIC_MAX).max(floor).min(u64::from(PIECE_SIZE_MAX)) as u32
 }
 
 fn power_of_two_below(value: u64) -> u64 {
@@ -77,12 +71,7 @@ mod tests {
     use super::*;
 
     fn chosen(length: u64, receivers: u32) -> u32 {
-        automatic_piece_size(PieceSizeInput {
-            kind: ObjectKind::File,
-            length: Some(length),
-            receivers: Some(receivers),
-            link_rate_bytes_per_s: None,
-        })
+        automatic_piece_size(PieceSizeInput { length: Some(length), receivers: Some(receivers) })
     }
 
     #[test]
@@ -97,17 +86,6 @@ mod tests {
         assert_eq!(chosen(2 << 30, 1), 1 << 20, "few receivers: large pieces");
         assert_eq!(chosen(200_000_000_000, 500), 1 << 20);
         assert_eq!(chosen(8 << 40, 500), 16 << 20, "the largest object takes the largest pieces");
-    }
-
-    #[test]
-    fn a_slow_link_makes_pieces_small() {
-        let input = PieceSizeInput {
-            kind: ObjectKind::File,
-            length: Some(1 << 30),
-            receivers: Some(4),
-            link_rate_bytes_per_s: Some(100_000),
-        };
-        assert_eq!(automatic_piece_size(input), 64 << 10);
     }
 
     #[test]

@@ -62,6 +62,8 @@ pub struct Swarm {
 /// What became of payload that arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrival {
+    /// Some of it was missing.
+    pub fresh: bool,
     /// The piece has all its bytes and is being verified.
     pub complete: bool,
     /// The peer may be asked for more.

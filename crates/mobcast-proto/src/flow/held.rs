@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use crate::limits::{OPEN_PIECES_BYTES_MAX, PIECE_SIZE_MIN};
 use crate::units::{ByteRange, LinkId, PieceIndex};
 
-/// Requests of one peer that wait for pieces: the open pieces of a node at the smallest piece size.
-const HELD_MAX: usize = 3_072;
+/// Requests of one peer that wait for pieces, of all broadcasts: the open pieces of a node at the smallest piece size.
+pub(crate) const HELD_MAX: usize = 3_072;
 const _: () = assert!(HELD_MAX as u64 >= OPEN_PIECES_BYTES_MAX / PIECE_SIZE_MIN as u64);
 
 /// Such requests, of one broadcast.
@@ -18,15 +18,15 @@ pub struct HeldRequests {
 }
 
 impl HeldRequests {
-    /// Keeps a request; false if the peer has as many waiting as any node may have.
-    pub fn add(&mut self, link: LinkId, piece: PieceIndex, range: ByteRange) -> bool {
-        let count = self.by_link.entry(link).or_insert(0);
-        if *count >= HELD_MAX {
-            return false;
-        }
-        *count += 1;
+    /// Keeps a request.
+    pub fn add(&mut self, link: LinkId, piece: PieceIndex, range: ByteRange) {
+        *self.by_link.entry(link).or_insert(0) += 1;
         self.by_piece.entry(piece).or_default().push((link, range));
-        true
+    }
+
+    /// Requests of a peer that wait.
+    pub fn of(&self, link: LinkId) -> usize {
+        self.by_link.get(&link).copied().unwrap_or(0)
     }
 
     /// A peer takes its requests for a piece back.
@@ -82,20 +82,13 @@ mod tests {
         let mut held = HeldRequests::default();
         let whole = ByteRange::whole(10);
         for (link, piece) in [(1, 5), (2, 5), (1, 6), (3, 6), (3, 7)] {
-            assert!(held.add(LinkId(link), PieceIndex(piece), whole));
+            held.add(LinkId(link), PieceIndex(piece), whole);
         }
+        assert_eq!([1, 2, 4].map(|link| held.of(LinkId(link))), [2, 1, 0]);
         held.cancel(LinkId(1), PieceIndex(6));
         held.remove_link(LinkId(3));
         assert_eq!(held.take(PieceIndex(5)), [(LinkId(1), whole), (LinkId(2), whole)]);
         assert!(held.take(PieceIndex(6)).is_empty() && held.take_all().is_empty());
         assert!(held.by_link.is_empty(), "everything that waited is counted off");
-    }
-
-    #[test]
-    fn nobody_has_more_waiting_than_a_node_may_have_open() {
-        let mut held = HeldRequests::default();
-        let fits = (0..4_000).filter(|&i| held.add(LinkId(1), PieceIndex(i), ByteRange::whole(1)));
-        assert_eq!(fits.count(), 3_072);
-        assert!(held.add(LinkId(2), PieceIndex(0), ByteRange::whole(1)));
     }
 }

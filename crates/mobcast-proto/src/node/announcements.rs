@@ -9,6 +9,7 @@ use crate::content::announcement::Announcement;
 use crate::content::hashed::HashedObject;
 use crate::content::manifest::{Batch, SignatureDomain, signed_message};
 use crate::fetch::peer::Standing;
+use crate::group::report::{NodeResult, Report, Traffic};
 use crate::io::{Check, CloseReason, Event};
 use crate::limits::BROADCASTS_MAX;
 use crate::units::{BroadcastId, LinkId, Signature};
@@ -19,6 +20,8 @@ use super::{Node, Pending, Untold, Unverified};
 /// What each of those who announced a broadcast says of it while it is still being verified is kept up to so many bytes: 256 hashes, what is
 /// there and what is wanted are less.
 const EARLY_BYTES_MAX: usize = 32 << 10;
+/// What a node says of a broadcast for which it has no room.
+const NO_ROOM: &str = "it has too many broadcasts: those that are over take a place until their handles are dropped";
 /// What a frame takes beside its encoded bytes, at least.
 const EARLY_FRAME_BYTES: usize = 128;
 
@@ -60,6 +63,9 @@ impl Node {
         announcement: Announcement,
         whole: Option<(Batch, Signature, HashedObject)>,
     ) {
+        if let Some(abort) = self.abort_of(id).filter(|_| self.member_at(link).is_some()) {
+            return self.send(link, abort);
+        }
         if self.broadcasts.contains_key(&id) {
             return self.peer_knows(link, id);
         }
@@ -70,7 +76,7 @@ impl Node {
             entry.links.insert(link);
             return;
         }
-        if !self.has_room_for_another() {
+        if self.unverified.len() >= BROADCASTS_MAX {
             return;
         }
         let credential = &announcement.credential;
@@ -112,8 +118,19 @@ impl Node {
 
     /// What is over and only kept by the application takes no place but some memory.
     pub(super) fn has_room_for_another(&self) -> bool {
-        let open = self.broadcasts.values().filter(|b| !b.released && b.phase != Phase::Failed).count();
-        open + self.unverified.len() < BROADCASTS_MAX && self.broadcasts.len() < 2 * BROADCASTS_MAX
+        let is_over = |b: &Broadcast| b.released || b.release.is_some() || b.phase == Phase::Failed;
+        let open = self.broadcasts.values().filter(|b| !is_over(b)).count();
+        open < BROADCASTS_MAX && self.broadcasts.len() < 2 * BROADCASTS_MAX
+    }
+
+    /// There is no room for a broadcast: whoever waits for this node's result must not wait for ever.
+    fn refuse_announced(&mut self, id: BroadcastId) {
+        self.held_root_losses.remove(&id);
+        // Others may be waiting for it, and this node may have to coordinate them.
+        self.coordination.note_unwanted(id);
+        self.finished.insert(id);
+        let outcome = Err(NO_ROOM.into());
+        self.report(Report::Result(NodeResult { broadcast: id, outcome, elapsed_us: 0, traffic: Traffic::default() }));
     }
 
     pub(super) fn announcement_verified(&mut self, id: BroadcastId, valid: bool) {
@@ -141,6 +158,9 @@ impl Node {
     }
 
     fn open_one_announced(&mut self, id: BroadcastId, announced: Unverified) {
+        if !self.has_room_for_another() {
+            return self.refuse_announced(id);
+        }
         let Unverified { announcement, links, whole, early, .. } = announced;
         let Some(kind) = self.config.registry.find(&announcement.descriptor.strategy) else { return };
         let descriptor = announcement.descriptor.clone();
@@ -363,6 +383,30 @@ mod tests {
         assert_eq!(start(&mut node), None);
         node.tell_released(first);
         assert!(start(&mut node).is_some() && start(&mut node).is_none());
+    }
+
+    #[test]
+    fn who_keeps_too_many_broadcasts_says_of_another_one_that_it_cannot_have_it() {
+        let mut node = founder();
+        for _ in 0..2 * BROADCASTS_MAX {
+            let id = node.broadcast(Time::ZERO, descriptor("mob", 64), None).expect("those before are over");
+            node.tell_released(id);
+        }
+        let link = linked(&mut node, ROOT);
+        let announcement = Box::new(announcement(&node, ROOT, descriptor("mob", 64)));
+        let announce = Frame::Announce { broadcast: ID, announcement };
+        outputs(&mut node);
+        node.handle_frame(Time::ZERO, link, announce.clone());
+        let token = to_verify(&outputs(&mut node)).expect("nobody has others told what it has not signed");
+        node.handle_verified(Time::ZERO, token, true);
+        let said = |output: Output| match output {
+            Output::Event(Event::Result { result, .. }) => Some((result.broadcast, result.outcome)),
+            _ => None,
+        };
+        let said: Vec<_> = outputs(&mut node).into_iter().filter_map(said).collect();
+        assert_eq!(said, [(ID, Err(NO_ROOM.into()))]);
+        node.handle_frame(Time::ZERO, link, announce);
+        assert_eq!(outputs(&mut node), [], "it is not offered again");
     }
 
     /// A node that has heard of a broadcast over a link, and is asked by this token whether it is the root's.

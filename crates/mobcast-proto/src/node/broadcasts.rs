@@ -5,6 +5,7 @@ use crate::content::announcement::{Announcement, WHOLE_BYTES_MAX, Whole};
 use crate::content::hashed::HashedObject;
 use crate::content::manifest::{Batch, SignatureDomain};
 use crate::content::object::Descriptor;
+use crate::flow::held::HELD_MAX;
 use crate::flow::upload::Upload;
 use crate::io::{CloseReason, Failure, Output, Signer};
 use crate::limits::{OPEN_PIECES_BYTES_MAX, OPEN_PIECES_BYTES_MIN, held_bytes};
@@ -67,13 +68,21 @@ impl Node {
         }
     }
 
-    /// Broadcasts in progress share the limit of open pieces, or what is left of it beside what is held of all. Who has more open than its
-    /// part, because it was alone before, keeps that until it has come, and the others have so much less.
+    /// Broadcasts that this node fetches share the limit of open pieces, or what is left of it beside what is held of all. Who has more open
+    /// than its part, because it was alone before, keeps that until it has come, and the others have so much less.
     /// One that is about to begin counts already.
     pub(super) fn share_open_budget(&mut self, beginning: Option<BroadcastId>) {
-        let is_active = |b: &Broadcast| b.phase == Phase::Active || Some(b.id) == beginning;
-        let descriptors = self.broadcasts.values().map(|broadcast| &broadcast.announcement.descriptor);
-        let held: u64 = descriptors.map(|object| held_bytes(object.piece_count(), object.index_length)).sum();
+        let own = self.id();
+        let is_taken = |b: &Broadcast| b.phase == Phase::Active || Some(b.id) == beginning;
+        let is_active = |b: &Broadcast| is_taken(b) && Some(b.id.root) != own;
+        let held_of = |b: &Broadcast| {
+            let object = &b.announcement.descriptor;
+            // Of what the application has not taken, or not any more, there is what has come of the manifest.
+            let pieces = if is_taken(b) { object.piece_count() } else { Some(b.swarm().known()) };
+            let has_tree = is_taken(b) || b.phase == Phase::Complete;
+            held_bytes(pieces, if has_tree { object.index_length } else { 0 })
+        };
+        let held: u64 = self.broadcasts.values().map(held_of).sum();
         let limit = OPEN_PIECES_BYTES_MAX.saturating_sub(held).max(OPEN_PIECES_BYTES_MIN);
         let active: Vec<&Broadcast> = self.broadcasts.values().filter(|b| is_active(b)).collect();
         let mut parts =
@@ -226,7 +235,10 @@ impl Node {
         if can {
             self.queue_upload(link, broadcast, piece, range);
             self.drain_uploads();
-        } else if self.with_broadcast(broadcast, |b| b.hold(link, piece, range)) != Some(true) {
+            return;
+        }
+        let has_room = self.broadcasts.values().map(|b| b.held.of(link)).sum::<usize>() < HELD_MAX;
+        if !has_room || self.with_broadcast(broadcast, |b| b.hold(link, piece, range)) != Some(true) {
             self.send(link, Frame::Reject { broadcast, piece });
         }
     }
@@ -329,7 +341,7 @@ fn open_parts(limit: u64, open: &[u64]) -> Vec<u64> {
 mod tests {
     use super::*;
     use crate::content::have::Run;
-    use crate::node::testing::{PIECE_BYTES, descriptor, founder, linked, outputs};
+    use crate::node::testing::{PIECE_BYTES, announcement, descriptor, founder, linked, outputs, to_verify};
     use crate::units::NodeId;
 
     /// What a peer takes back before the driver has it is no rate for which tit for tat should serve the peer.
@@ -377,6 +389,30 @@ mod tests {
         assert_eq!(given + rejected, 64);
     }
 
+    #[test]
+    fn nobody_has_more_waiting_of_all_broadcasts_than_a_node_may_have_open() {
+        let mut node = founder();
+        let [first, second] = [1, 2].map(|peer| linked(&mut node, NodeId(peer)));
+        let root = NodeId(5);
+        let ids = [0, 1].map(|sequence| BroadcastId { root, sequence });
+        for id in ids {
+            announce(&mut node, first, id, descriptor("chain", 2_000));
+            let announcement = Box::new(announcement(&node, root, descriptor("chain", 2_000)));
+            node.handle_frame(Time::ZERO, second, Frame::Announce { broadcast: id, announcement });
+        }
+        outputs(&mut node);
+        let mut rejected = |link: LinkId, pieces: u32| {
+            for (broadcast, piece) in ids.into_iter().flat_map(|id| (0..pieces).map(move |piece| (id, piece))) {
+                let range = ByteRange::whole(PIECE_BYTES);
+                node.handle_frame(Time::ZERO, link, Frame::Request { broadcast, piece: PieceIndex(piece), range });
+            }
+            let is_reject = |output: &Output| matches!(output, Output::Send { frame: Frame::Reject { .. }, .. });
+            outputs(&mut node).iter().filter(|output| is_reject(output)).count()
+        };
+        assert_eq!(rejected(first, 2_000), 2 * 2_000 - HELD_MAX);
+        assert_eq!(rejected(second, 1), 0, "each peer has its own");
+    }
+
     /// A node that waits for so many pieces of two objects.
     fn with_open(pieces: [u32; 2]) -> Node {
         let mut node = founder();
@@ -405,6 +441,37 @@ mod tests {
     #[should_panic(expected = "are open of all broadcasts")]
     fn a_piece_too_many_is_open() {
         with_open([1281, 1282]).check_invariants();
+    }
+
+    /// The peer that announces it to `node`, of whose object it is.
+    fn announce(node: &mut Node, link: LinkId, id: BroadcastId, descriptor: Descriptor) {
+        let announcement = Box::new(announcement(node, id.root, descriptor));
+        outputs(node);
+        node.handle_frame(Time::ZERO, link, Frame::Announce { broadcast: id, announcement });
+        let token = to_verify(&outputs(node)).expect("the announcement");
+        node.handle_verified(Time::ZERO, token, true);
+    }
+
+    #[test]
+    fn only_what_is_fetched_has_a_part_of_what_may_be_open_and_only_what_is_there_is_held() {
+        let mut node = founder();
+        let root = NodeId(5);
+        let link = linked(&mut node, root);
+        let ids = [0, 1].map(|sequence| BroadcastId { root, sequence });
+        let stream = Descriptor { length: None, ..descriptor("mob", 0) };
+        node.broadcast(Time::ZERO, descriptor("mob", 64), None).expect("it is a member");
+        announce(&mut node, link, ids[0], stream);
+        announce(&mut node, link, ids[1], descriptor("mob", 64));
+        node.accept(Time::ZERO, ids[1]);
+        let limit = |node: &Node| node.broadcasts[&ids[1]].swarm().open_limit();
+        let all = OPEN_PIECES_BYTES_MAX - 2 * held_bytes(Some(64), 0);
+        assert_eq!(limit(&node), all, "the stream may never be taken");
+        node.accept(Time::ZERO, ids[0]);
+        node.handle_timeout(Time::ZERO);
+        assert_eq!(limit(&node), (all - held_bytes(None, 0)) / 2);
+        node.decline(Time::ZERO, ids[0], "no use for it".into());
+        node.handle_timeout(Time::ZERO);
+        assert_eq!(limit(&node), all);
     }
 
     #[test]

@@ -131,6 +131,7 @@ impl Node {
 
     pub(super) fn abort_signed(&mut self, id: BroadcastId, reason: String, signature: Signature) {
         let frame = Frame::Abort { broadcast: id, reason: reason.clone(), signature };
+        self.keep_abort(id, frame.clone());
         self.member_links().into_iter().for_each(|link| self.send(link, frame.clone()));
         if let Some(broadcast) = self.broadcasts.get_mut(&id) {
             broadcast.aborted = true;
@@ -147,6 +148,7 @@ impl Node {
         }
         let news = self.broadcasts.get_mut(&id).is_some_and(|b| !std::mem::replace(&mut b.aborted, true));
         if news {
+            self.keep_abort(id, frame.clone());
             let links = self.member_links().into_iter().filter(|&link| link != from);
             links.collect::<Vec<_>>().into_iter().for_each(|link| self.send(link, frame.clone()));
             self.fail(id, Failure::Aborted(reason));
@@ -155,6 +157,19 @@ impl Node {
                 self.tell_released(id);
             }
         }
+    }
+
+    /// Whoever was told of a broadcast and had no link when it was given up announces it when it has one.
+    fn keep_abort(&mut self, id: BroadcastId, frame: Frame) {
+        self.aborts.push_back((id, frame));
+        if self.aborts.len() > BROADCASTS_MAX {
+            self.aborts.pop_front();
+        }
+    }
+
+    /// What its root has said of a broadcast that it gave up, if that is one of the last.
+    pub(super) fn abort_of(&self, id: BroadcastId) -> Option<Frame> {
+        self.aborts.iter().find(|(other, _)| *other == id).map(|(_, frame)| frame.clone())
     }
 
     /// The root is not a member any more: whoever waits for pieces may have to give up.
@@ -403,6 +418,47 @@ mod tests {
         node.root_loss_signed(id, Signature([4; 64]));
         tell(&mut node, 2, id, Ok(Digest([3; 32])));
         assert!(releases(&mut node, 1_800), "who has everything may go");
+    }
+
+    /// What a member that comes to the node and announces a broadcast is answered.
+    fn answered(node: &mut Node, member: u32, frame: Frame) -> Vec<Frame> {
+        let link = linked(node, NodeId(member));
+        outputs(node);
+        node.handle_frame(Time::ZERO, link, frame);
+        let frame = |output| match output {
+            Output::Send { link: to, frame } if to == link => Some(frame),
+            _ => None,
+        };
+        outputs(node).into_iter().filter_map(frame).collect()
+    }
+
+    #[test]
+    fn whoever_announces_what_its_root_has_given_up_meanwhile_is_told_so() {
+        let signature = Signature([6; 64]);
+        let abort = |broadcast| Frame::Abort { broadcast, reason: "no more use".into(), signature };
+        let mut root = founder();
+        let id = root.broadcast(Time::ZERO, descriptor("mob", 64), None).expect("it is a member");
+        let announce = root.broadcasts[&id].announce_frame();
+        root.abort_signed(id, "no more use".into(), signature);
+        assert_eq!(answered(&mut root, 3, announce.clone()), [abort(id)]);
+        root.forget(Time::ZERO, id);
+        assert_eq!(answered(&mut root, 4, announce), [abort(id)], "its application has no more use for it");
+
+        let mut peer = founder();
+        let of = NodeId(5);
+        let id = BroadcastId { root: of, sequence: 0 };
+        let link = linked(&mut peer, of);
+        let announcement = Box::new(announcement(&peer, of, descriptor("mob", 64)));
+        let announce = Frame::Announce { broadcast: id, announcement };
+        for frame in [announce.clone(), abort(id)] {
+            outputs(&mut peer);
+            peer.handle_frame(Time::ZERO, link, frame);
+            let token = to_verify(&outputs(&mut peer)).expect("it is verified");
+            peer.handle_verified(Time::ZERO, token, true);
+        }
+        assert_eq!(answered(&mut peer, 3, announce.clone()), [abort(id)]);
+        peer.forget(Time::ZERO, id);
+        assert_eq!(answered(&mut peer, 4, announce), [abort(id)]);
     }
 
     /// Who is led to the root after so many seconds.

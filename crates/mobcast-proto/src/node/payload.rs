@@ -94,6 +94,20 @@ mod tests {
     }
 
     #[test]
+    fn payload_that_is_here_already_does_not_count_as_getting_on() {
+        let (mut node, id, peer, _) = asking();
+        broadcast_of(&mut node, id).swarm_mut().add_own(PieceIndex(1));
+        let second = |second| Time::ZERO + Duration::from_secs(second);
+        let half = ByteRange { start: 0, end: PIECE_BYTES / 2 };
+        node.handle_payload(second(1), peer, id, PIECE, half);
+        assert_eq!(broadcast_of(&mut node, id).arrived_at(), second(1));
+        for piece in [PIECE, PieceIndex(1)] {
+            node.handle_payload(second(2), peer, id, piece, half);
+        }
+        assert_eq!(broadcast_of(&mut node, id).arrived_at(), second(1), "half a piece twice, and what is stored");
+    }
+
+    #[test]
     fn a_piece_that_only_a_stranger_to_it_sends_is_dropped() {
         let (mut node, id, _, other) = asking();
         let range = ByteRange::whole(PIECE_BYTES);

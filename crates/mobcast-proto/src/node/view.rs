@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::strategy::choice::{Choice, Costs, Extent, Situation, Unknown, choose};
 use crate::strategy::overlay::Overlays;
 use crate::time::Duration;
-use crate::units::{ClusterId, LinkId, NodeId};
+use crate::units::{BroadcastId, ClusterId, LinkId, NodeId};
 
 use super::Node;
 
@@ -84,5 +84,11 @@ impl Node {
     /// The cluster of a member, as the coordinator knows it; none elsewhere.
     pub fn member_cluster(&self, node: NodeId) -> Option<ClusterId> {
         Some(self.coordinator.as_ref()?.member(node)?.cluster)
+    }
+
+    /// The name of the cluster in which a broadcast's root is, or was, as the coordinator knows it; none elsewhere.
+    pub fn root_cluster_name(&self, broadcast: BroadcastId) -> Option<String> {
+        let cluster = self.broadcasts.get(&broadcast)?.announcement.cluster;
+        Some(self.coordinator.as_ref()?.cluster_name(cluster))
     }
 }

@@ -13,7 +13,6 @@ use super::overlay::Overlays;
 use super::plan::{Order, Plan, PlanInput, PlanTree};
 use super::{ASSUMED_CARD_BYTES_PER_S, Registry, StrategyKind};
 use crate::content::announcement::WHOLE_BYTES_MAX;
-use crate::content::object::ObjectKind;
 use crate::content::piece_size::{PieceSizeInput, automatic_piece_size};
 use crate::limits::{PIECE_SIZE_MIN, PIECES_MAX};
 use crate::time::Duration;
@@ -262,12 +261,7 @@ fn best_of_tree(
 
 /// The piece size that an object gets if `mob` takes it, bytes.
 fn piece_of_mob(object: Extent, order: &Order) -> u32 {
-    let usual = PieceSizeInput {
-        kind: ObjectKind::File,
-        length: object.bytes,
-        receivers: u32::try_from(order.len() - 1).ok(),
-        link_rate_bytes_per_s: None,
-    };
+    let usual = PieceSizeInput { length: object.bytes, receivers: u32::try_from(order.len() - 1).ok() };
     object.piece_size.unwrap_or_else(|| automatic_piece_size(usual))
 }
 

@@ -268,9 +268,7 @@ mod tests {
     #[test]
     fn a_piece_is_no_larger_than_a_node_s_part() {
         let of = |name: &str, length: u64, receivers: Option<u32>| {
-            let kind = crate::content::object::ObjectKind::File;
-            let object = PieceSizeInput { kind, length: Some(length), receivers, link_rate_bytes_per_s: None };
-            piece_size_of(find(name), object)
+            piece_size_of(find(name), PieceSizeInput { length: Some(length), receivers })
         };
         for (nodes, length) in [(64, 1_048_576_u64), (64, 5_000_000), (2, 100_000), (500, 256 << 14), (256, 99_000_000)]
         {

@@ -1,7 +1,6 @@
 //! What memory a run will take, before it starts. A fit to peaks that were measured (`VmHWM`) for 64 to 100,000 nodes and 100 to 4,000
 //! pieces, within a third of each: an operator learns that a run cannot fit, not how many bytes it takes.
 
-use mobcast_proto::content::object::ObjectKind;
 use mobcast_proto::content::piece_size::PieceSizeInput;
 use mobcast_proto::limits::{GLOBAL_PEERS_MAX, LINKS_MAX, LOCAL_PEERS_MAX};
 use mobcast_proto::strategy;
@@ -25,8 +24,7 @@ const PIECE_OF_LINK_BYTES: u64 = 1;
 pub fn needed_bytes(planned: &Planned, model: Model) -> u64 {
     let topology = &planned.scenario.topology;
     let receivers = u32::try_from(topology.nodes().saturating_sub(1)).ok();
-    let (kind, length) = (ObjectKind::Synthetic { seed: 0 }, Some(planned.case.object_bytes));
-    let input = PieceSizeInput { kind, length, receivers, link_rate_bytes_per_s: None };
+    let input = PieceSizeInput { length: Some(planned.case.object_bytes), receivers };
     let own = strategy::find(&planned.case.strategy);
     let piece_size = planned.piece_size.unwrap_or_else(|| strategy::piece_size_of(own, input));
     let pieces = planned.case.object_bytes.div_ceil(u64::from(piece_size.max(1)));

@@ -17,7 +17,8 @@ impl Engine {
         self.look_at_links();
         let traffic = self.node.broadcast_state(broadcast).map(|state| state.traffic()).unwrap_or_default();
         let cluster = self.node.assignment().map(|assignment| assignment.cluster);
-        NodeView { traffic, cluster, wire: self.ledger.wire(cluster), links: self.ledger.summaries() }
+        let root_cluster = self.node.root_cluster_name(broadcast);
+        NodeView { traffic, cluster, root_cluster, wire: self.ledger.wire(cluster), links: self.ledger.summaries() }
     }
 
     /// Notes how the links stand, before some of them change.
