@@ -140,7 +140,7 @@ impl Engine {
             self.pieces.admit(link);
         }
         self.ledger.open(link, identity, joining, Arc::clone(receiver.counters()));
-        let queue = Arc::new(LinkQueue::new(Arc::clone(&self.frames_waiting)));
+        let queue = Arc::new(LinkQueue::new(self.frames_waiting.clone()));
         let inputs = self.inputs.clone();
         let (pieces, places) = (Arc::clone(&self.pieces), Arc::clone(&self.frames_arrived));
         let reader = Reader::new(link, receiver, pieces, places, inputs.clone());

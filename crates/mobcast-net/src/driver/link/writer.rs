@@ -76,7 +76,7 @@ impl Writer {
     /// Writes until the link is closed from this side, or fails.
     pub async fn run(mut self) -> Result<(), LinkEnd> {
         loop {
-            let (frames, closing) = self.queue.take_frames();
+            let (frames, closing) = self.queue.take_frames(Instant::now());
             if !frames.is_empty() {
                 self.sender.send_frames(&frames).await?;
                 continue;
@@ -204,7 +204,8 @@ impl Writer {
         let (broadcast, piece) = (part.broadcast, part.piece);
         warn!(%broadcast, %piece, %error, "cannot serve a piece");
         // The peer may have closed the link meanwhile; then it needs no answer.
-        let _ = self.queue.push_frame(Frame::Reject { broadcast, piece }.encode().into());
+        let frame = self.queue.node().frame(Frame::Reject { broadcast, piece }.encode());
+        let _ = self.queue.push_frame(Instant::now(), frame);
         self.give_up(part).await;
         let failed = Input::ServingFailed { broadcast, error: Arc::new(error) };
         let _ = self.shared.inputs.send(failed).await;
