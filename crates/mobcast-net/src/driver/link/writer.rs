@@ -16,7 +16,7 @@ use super::queue::{LinkQueue, Part};
 use super::spans::{SpanData, SpanQueue, SpanReader};
 use crate::channel::Sender;
 use crate::driver::input::Input;
-use crate::driver::rate::{Limit, Pacer};
+use crate::driver::rate::{Limit, Pacer, Permit};
 use crate::store::StoreError;
 
 /// What a writer shares with the rest of the node.
@@ -54,8 +54,8 @@ struct Sending {
     data: SpanData,
     /// Bytes of it that are sent.
     sent: u32,
-    /// When the next chunk may leave, and its bytes, once they were taken out of the node's limit.
-    permitted: Option<(Instant, u32)>,
+    /// The next chunk, once it was taken out of the node's limit.
+    permit: Option<Permit>,
 }
 
 /// What ends a wait.
@@ -111,7 +111,7 @@ impl Writer {
         match read {
             Ok(Ok(data)) => {
                 let (part, range, last) = (span.part, span.range, span.last);
-                self.sending = Some(Sending { part, range, last, data, sent: 0, permitted: None });
+                self.sending = Some(Sending { part, range, last, data, sent: 0, permit: None });
             }
             Ok(Err(error)) => {
                 self.cannot_read(&span.part, error).await;
@@ -132,17 +132,15 @@ impl Writer {
 
     async fn send_chunk(&mut self, mut sending: Sending) -> Result<(), LinkEnd> {
         let rest = sending.range.len() - sending.sent;
-        let (at, bytes) = match sending.permitted.take() {
-            Some(permitted) => permitted,
-            None => {
-                let bytes = rest.min(self.pacer.chunk_bytes());
-                let now = Instant::now();
-                (self.shared.limit.as_ref().map_or(now, |limit| limit.reserve(now, u64::from(bytes))), bytes)
-            }
-        };
         let now = Instant::now();
+        let permit = sending.permit.take().unwrap_or_else(|| {
+            let bytes = rest.min(self.pacer.chunk_bytes());
+            let limited = self.shared.limit.as_ref().map(|limit| limit.permit(now, bytes));
+            limited.unwrap_or_else(|| Permit::unlimited(now, bytes))
+        });
+        let (at, bytes) = (permit.at, permit.bytes);
         if at > now {
-            sending.permitted = Some((at, bytes));
+            sending.permit = Some(permit);
             self.sending = Some(sending);
             tokio::select! {
                 () = sleep_until(at.into()) => {}
@@ -159,6 +157,7 @@ impl Writer {
             self.spans.missed(sending.part, rest, sending.last);
             return Ok(());
         }
+        permit.sent();
         trace!(link = %self.link, %broadcast, %piece, start, bytes, "sent");
         self.pacer.sent(bytes, now.elapsed());
         self.bound_unsent();
