@@ -78,6 +78,9 @@ impl Writer {
         loop {
             let (frames, closing) = self.queue.take_frames(Instant::now());
             if !frames.is_empty() {
+                if let Some(limit) = &self.shared.limit {
+                    limit.reserve(Instant::now(), frames.iter().map(|frame| frame.len() as u64).sum());
+                }
                 self.sender.send_frames(&frames).await?;
                 continue;
             }
@@ -220,5 +223,38 @@ impl Writer {
         self.queue.end_part(part);
         // If the node's task is gone, so will be this one.
         let _ = self.shared.inputs.send(Input::Sent { link: self.link }).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::channel::Incoming;
+    use crate::channel::tests::one_way;
+    use crate::driver::workers::Workers;
+
+    #[tokio::test]
+    async fn frames_do_not_wait_for_a_limit_and_count() {
+        let (sender, mut receiver) = one_way().await;
+        let reading = tokio::spawn(async move {
+            let mut frames = 0;
+            while let Ok(Incoming::Frame(_)) = receiver.next().await {
+                frames += 1;
+            }
+            frames
+        });
+        let queue = Arc::new(LinkQueue::new(Default::default()));
+        let frame = Frame::Routed { path: Vec::new(), frame: vec![0; 60_000] }.encode();
+        (0..20).for_each(|_| queue.push_frame(Instant::now(), queue.node().frame(frame.clone())).expect("room"));
+        queue.close();
+        let (inputs, limit) = (mpsc::channel(1).0, Arc::new(Limit::new(1_000)));
+        let spans = Arc::new(SpanReader::new(Arc::new(Workers::start("test", 1).expect("a thread"))));
+        let shared = Shared { inputs, spans, limit: Some(Arc::clone(&limit)) };
+        Writer::new(LinkId(1), sender, queue, shared, false).run().await.expect("the peer reads");
+        assert_eq!(reading.await.expect("no panic"), 20);
+        let now = Instant::now();
+        assert!(limit.reserve(now, 0) > now + Duration::from_secs(1_000), "payload makes up for 1.2 MB");
     }
 }
