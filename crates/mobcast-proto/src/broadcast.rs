@@ -453,6 +453,14 @@ impl Broadcast {
         blamed
     }
 
+    /// What had arrived of a piece that is not complete is lost with the link that brought some of it.
+    pub fn handle_lost(&mut self, now: Time, piece: PieceIndex) {
+        self.swarm.set_now(now);
+        if self.swarm.add_lost(piece) {
+            self.tell_strategy(StrategyEvent::PieceWrong(piece));
+        }
+    }
+
     /// The node's view of the group has changed.
     pub fn handle_assignment(&mut self, now: Time) {
         self.swarm.set_now(now);

@@ -249,8 +249,8 @@ impl PieceTable {
     }
 
     /// A link is gone for the core. Open pieces that it has brought bytes of are given up: the core does not hear any
-    /// more of what the link still brings, and would blame another peer if that is wrong.
-    pub fn bar(&self, link: LinkId) {
+    /// more of what the link still brings, and would blame another peer if that is wrong. Returns them.
+    pub fn bar(&self, link: LinkId) -> Vec<(BroadcastId, PieceIndex)> {
         let mut inner = self.lock();
         inner.links.remove(&link);
         for incoming in inner.broadcasts.values_mut() {
@@ -264,9 +264,8 @@ impl PieceTable {
             pieces.map(|(&piece, _)| (id, piece)).collect::<Vec<_>>()
         };
         let touched: Vec<(BroadcastId, PieceIndex)> = inner.broadcasts.iter().flat_map(of).collect();
-        for (broadcast, piece) in touched {
-            inner.give_up(broadcast, piece);
-        }
+        touched.iter().for_each(|&(broadcast, piece)| inner.give_up(broadcast, piece));
+        touched
     }
 
     /// Makes place for a chunk that a link announces. Empty if it is not wanted.

@@ -47,7 +47,7 @@ impl Engine {
                 (0..unbegun).for_each(|_| self.node.handle_sent(now, link));
             }
             Output::Connect { link, dial, greeting } => self.connect(link, dial, greeting),
-            Output::Retire { link } => self.pieces.bar(link),
+            Output::Retire { link } => self.bar(link),
             Output::Close { link, reason } => self.close(link, &reason),
             Output::Probe { cluster, addresses } => self.probe(cluster, addresses),
             Output::Sign { token, signer, message } => match self.keys.sign(signer, &message) {

@@ -85,7 +85,7 @@ fn a_piece_that_a_barred_link_brought_half_of_is_not_whole() {
     let (table, id) = table();
     let (first, second) = (ByteRange { start: 0, end: SIZE / 2 }, ByteRange { start: SIZE / 2, end: SIZE });
     assert!(bring(&table, id, HOSTILE, 1, first));
-    table.bar(HOSTILE);
+    assert_eq!(table.bar(HOSTILE), [(id, PIECE)], "the core hears of it");
     assert!(bring(&table, id, HONEST, 1, second));
     assert!(table.take_full(id, PIECE).is_none(), "it has to come again");
     table.expect(HONEST, id, PIECE);
