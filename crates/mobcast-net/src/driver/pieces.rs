@@ -185,7 +185,6 @@ impl PieceTable {
         let Some(incoming) = inner.broadcasts.get_mut(&broadcast) else { return };
         incoming.hashes.push(first, hashes);
         incoming.length = length.or(incoming.length);
-        incoming.stats.set_known(incoming.hashes.count);
         if let Some(length) = incoming.length {
             incoming.stats.set_length(length, incoming.piece_size);
         }
