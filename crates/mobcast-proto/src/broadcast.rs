@@ -445,6 +445,9 @@ impl Broadcast {
     /// A piece did not match its hash, or (`forged` false) not all its bytes were there. Returns who is to blame.
     pub fn handle_wrong(&mut self, now: Time, piece: PieceIndex, forged: bool) -> Vec<LinkId> {
         self.swarm.set_now(now);
+        if !forged {
+            self.swarm.count_in_vain(piece);
+        }
         let blamed = self.swarm.add_wrong(piece, forged);
         self.tell_strategy(StrategyEvent::PieceWrong(piece));
         if self.phase == Phase::Active && self.swarm.is_paused() {

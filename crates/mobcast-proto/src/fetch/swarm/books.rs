@@ -254,12 +254,20 @@ impl Swarm {
 
     /// What had arrived of a piece is lost: it is missing again, and nobody is to blame. Returns whether there was anything.
     pub(crate) fn add_lost(&mut self, piece: PieceIndex) -> bool {
-        let Some(open) = self.open.get(&piece).filter(|open| !open.is_complete()) else { return false };
-        self.traffic.wasted += u64::from(open.received_bytes());
+        if self.open.get(&piece).is_none_or(OpenPiece::is_complete) {
+            return false;
+        }
+        self.count_in_vain(piece);
         self.cancel_all(piece);
         // Unless it was closed with the last request for it.
         self.close_open(piece);
         true
+    }
+
+    /// What has arrived of a piece is thrown away.
+    pub(crate) fn count_in_vain(&mut self, piece: PieceIndex) {
+        let bytes = self.open.get(&piece).map_or(0, OpenPiece::received_bytes);
+        self.traffic.wasted += u64::from(bytes);
     }
 
     /// A peer will not serve a request.
