@@ -36,6 +36,7 @@ mod version;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::{Builder, Runtime};
 use tracing_subscriber::EnvFilter;
 
@@ -48,6 +49,7 @@ const WORKERS_MAX: usize = 4;
 fn main() -> ExitCode {
     let _words = output::LastWords;
     demo::end_with_parent();
+    permit_files();
     let cli = match Cli::read(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
@@ -93,6 +95,13 @@ fn start_runtime() -> io::Result<Runtime> {
         1 => Builder::new_current_thread().enable_all().build(),
         workers => Builder::new_multi_thread().worker_threads(workers).enable_all().build(),
     }
+}
+
+/// As many files as the system lets this process open: the coordinator of a large group has more than the 1,024 that are usual.
+fn permit_files() {
+    let permitted = getrlimit(Resource::Nofile);
+    // Where that is refused, what is usual has to do.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: permitted.maximum, ..permitted });
 }
 
 /// Threads of the runtime: one for each core, up to [`WORKERS_MAX`], unless the runtime's own variable says otherwise (for many nodes on one

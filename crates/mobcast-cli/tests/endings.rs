@@ -92,6 +92,24 @@ fn an_interrupted_receiver_of_a_tree_leaves_nothing() {
     interrupt(send, 130);
 }
 
+/// A soft limit is for programs that could not cope with more.
+#[test]
+fn a_node_may_open_as_many_files_as_the_system_permits() {
+    let experiment = Experiment::new();
+    let command = format!(
+        "ulimit -Sn 100 && ulimit -Hn 1000 && exec {} recv @{}",
+        env!("CARGO_BIN_EXE_mobcast"),
+        experiment.path("ticket").display()
+    );
+    let receiver = Process::start("a", through("sh").args(["-c", &command]));
+    receiver.expect_line("waiting for the ticket");
+    let limits = fs::read_to_string(format!("/proc/{}/limits", receiver.pid())).expect("it runs");
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).expect("there is one");
+    let numbers: Vec<&str> = files.split_whitespace().filter(|word| word.parse::<u32>().is_ok()).collect();
+    assert_eq!(numbers, ["1000", "1000"], "{files}");
+    interrupt(receiver, 130);
+}
+
 #[test]
 fn a_receiver_is_interrupted_while_it_waits_for_the_ticket() {
     let experiment = Experiment::new();

@@ -449,12 +449,23 @@ impl Broadcast {
     /// A piece did not match its hash, or (`forged` false) not all its bytes were there. Returns who is to blame.
     pub fn handle_wrong(&mut self, now: Time, piece: PieceIndex, forged: bool) -> Vec<LinkId> {
         self.swarm.set_now(now);
+        if !forged {
+            self.swarm.count_in_vain(piece);
+        }
         let blamed = self.swarm.add_wrong(piece, forged);
         self.tell_strategy(StrategyEvent::PieceWrong(piece));
         if self.phase == Phase::Active && self.swarm.is_paused() {
             self.resume();
         }
         blamed
+    }
+
+    /// What had arrived of a piece that is not complete is lost with the link that brought some of it.
+    pub fn handle_lost(&mut self, now: Time, piece: PieceIndex) {
+        self.swarm.set_now(now);
+        if self.swarm.add_lost(piece) {
+            self.tell_strategy(StrategyEvent::PieceWrong(piece));
+        }
     }
 
     /// The node's view of the group has changed.

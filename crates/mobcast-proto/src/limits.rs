@@ -85,8 +85,9 @@ const _: () = assert!(PIECE_SIZE_MIN as u64 == 16 * KIB && FRAME_BYTES_MAX as u6
 /// a hand-over needs.
 pub const LINKS_MAX: usize = 64;
 /// Links of a coordinator beyond them, for nodes that ask to be admitted: each lasts for a few round trips and an admission interval, has
-/// sent a frame or two, and touches a few pages of its buffers. With 512 strangers at the door and members they are 832 of the 1,024 files that a
-/// process may have open by default.
+/// sent a frame or two, and touches a few pages of its buffers. With 512 strangers at the door and members they are 832 files; 112 pipes of two
+/// files each carry payload in the clear, and links that say goodbye stay for half a second. So the command raises the limit of 1,024 that is
+/// usual for a process.
 pub const LINKS_SPARE: usize = 256;
 /// Longest pause that a coordinator may ask for of a node that finds as many there: a crowd of 100,000 is through by then on a
 /// machine that admits 12,800 in a second.

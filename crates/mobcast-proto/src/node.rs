@@ -500,6 +500,12 @@ impl Node {
         }
     }
 
+    /// What had arrived of a piece that is not complete is lost with the link that brought some of it: all of it has to come again.
+    pub fn handle_lost(&mut self, now: Time, broadcast: BroadcastId, piece: PieceIndex) {
+        self.set_now(now);
+        self.with_broadcast(broadcast, |b| b.handle_lost(now, piece));
+    }
+
     /// The answer to [`Output::Sign`].
     pub fn handle_signed(&mut self, now: Time, token: Token, signature: Signature) {
         self.set_now(now);

@@ -28,10 +28,12 @@ async fn broadcast_bytes(root: &Group, receivers: &[Group], source: Source, opti
         assert_eq!(completed.bytes, bytes.len() as u64);
         assert!(completed.data.expect("in memory")[..] == *bytes);
         assert_eq!(completed.object_hash.0, *blake3::hash(bytes).as_bytes());
+        assert_eq!(Some(broadcast.progress().pieces), broadcast.progress().pieces_total);
         within(broadcast.released()).await.expect("released");
     }
     let completed = within(broadcast.complete()).await.expect("complete");
     assert_eq!(completed.object_hash.0, *blake3::hash(bytes).as_bytes());
+    assert_eq!(Some(broadcast.progress().pieces), broadcast.progress().pieces_total);
     within(broadcast.released()).await.expect("released");
 }
 

@@ -3,6 +3,8 @@
 //!
 //! Left to others: which pieces there may be, and what becomes of a complete one.
 
+use std::collections::BTreeMap;
+
 use bytes::BytesMut;
 use mobcast_proto::ByteRange;
 
@@ -45,13 +47,39 @@ pub struct Assembly {
     free: Vec<Segment>,
     /// Filled; ascending, neighbours joined.
     filled: Vec<Segment>,
+    /// Claims that are out.
+    claimed: usize,
+}
+
+/// Buffers of pieces that were given up while links had claims in them: their memory goes with the last of these.
+#[derive(Debug, Default)]
+pub struct Lent {
+    /// By the assembly's number: claims that are out, and bytes of the buffer.
+    buffers: BTreeMap<u64, (usize, u64)>,
+}
+
+impl Lent {
+    /// Claims of a piece that was given up are dropped.
+    pub fn put_back(&mut self, number: u64, claims: Vec<Claim>) {
+        if let Some((claimed, _)) = self.buffers.get_mut(&number) {
+            *claimed -= claims.len();
+            if *claimed == 0 {
+                self.buffers.remove(&number);
+            }
+        }
+    }
+
+    /// Bytes of the buffers.
+    pub fn bytes(&self) -> u64 {
+        self.buffers.values().map(|(_, bytes)| bytes).sum()
+    }
 }
 
 impl Assembly {
     /// A piece of which nothing has arrived. What the buffer holds does not matter. `number` tells it from another
     /// attempt at the same piece.
     pub fn new(buffer: BytesMut, number: u64) -> Assembly {
-        Assembly { number, free: vec![Segment { start: 0, bytes: buffer }], filled: Vec::new() }
+        Assembly { number, free: vec![Segment { start: 0, bytes: buffer }], filled: Vec::new(), claimed: 0 }
     }
 
     /// The number that it was made with.
@@ -78,16 +106,19 @@ impl Assembly {
                 claims.push(Claim { segment: self.free.remove(at) });
             }
         }
+        self.claimed += claims.len();
         claims
     }
 
     /// Takes a claim back that was filled.
     pub fn put_filled(&mut self, claim: Claim) {
+        self.claimed -= 1;
         put(&mut self.filled, claim.segment);
     }
 
     /// Takes a claim back that was not filled.
     pub fn put_free(&mut self, claim: Claim) {
+        self.claimed -= 1;
         put(&mut self.free, claim.segment);
     }
 
@@ -96,18 +127,20 @@ impl Assembly {
         matches!(&self.filled[..], [only] if only.start == 0 && only.end() >= len)
     }
 
-    /// The buffer in one part again; none while a claim is out.
-    pub fn into_buffer(self, size: u32) -> Option<BytesMut> {
+    /// The buffer in one part again; none while a claim is out, and then it is lent.
+    pub fn into_buffer(self, size: u32, lent: &mut Lent) -> Option<BytesMut> {
+        if self.claimed > 0 {
+            lent.buffers.insert(self.number, (self.claimed, u64::from(size)));
+            return None;
+        }
         let mut segments = self.free;
         segments.extend(self.filled);
         segments.sort_by_key(|segment| segment.start);
         let whole = segments.into_iter().reduce(|mut whole, next| {
-            if whole.end() == next.start {
-                whole.bytes.unsplit(next.bytes);
-            }
+            whole.bytes.unsplit(next.bytes);
             whole
         });
-        whole.filter(|whole| whole.start == 0 && whole.end() == size).map(|whole| whole.bytes)
+        whole.map(|whole| whole.bytes)
     }
 }
 
@@ -167,16 +200,22 @@ mod tests {
                 piece.put_filled(claim);
             });
             prop_assert!(piece.is_filled(SIZE));
-            let buffer = piece.into_buffer(SIZE).expect("no claim is out");
+            let buffer = piece.into_buffer(SIZE, &mut Lent::default()).expect("no claim is out");
             prop_assert_eq!(&buffer[..], &model[..]);
         }
     }
 
     #[test]
     fn a_buffer_with_a_claim_out_does_not_come_back() {
-        let mut piece = Assembly::new(BytesMut::zeroed(100), 0);
-        let claims = piece.claim(ByteRange { start: 10, end: 20 });
-        assert_eq!(claims.len(), 1);
-        assert!(piece.into_buffer(100).is_none());
+        let (mut piece, mut lent) = (Assembly::new(BytesMut::zeroed(100), 7), Lent::default());
+        let first = piece.claim(ByteRange { start: 10, end: 20 });
+        let second = piece.claim(ByteRange { start: 0, end: 30 });
+        assert_eq!((first.len(), second.len()), (1, 2));
+        assert!(piece.into_buffer(100, &mut lent).is_none());
+        lent.put_back(8, Vec::new());
+        lent.put_back(7, second);
+        assert_eq!(lent.bytes(), 100);
+        lent.put_back(7, first);
+        assert_eq!(lent.bytes(), 0);
     }
 }

@@ -53,6 +53,7 @@ use mobcast_proto::strategy::choice::{Choice, Costs, Extent};
 use mobcast_proto::strategy::overlay::Overlays;
 use mobcast_proto::{BroadcastId, ClusterId, Digest, GroupId};
 use ring::rand::{SecureRandom, SystemRandom};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -221,6 +222,7 @@ pub struct Driver {
 #[derive(Clone, Debug)]
 pub struct DriverHandle {
     inputs: mpsc::Sender<Input>,
+    runtime: Handle,
 }
 
 // ---- Starting and ending ----
@@ -300,7 +302,7 @@ impl Driver {
                 told_of_the_end.handle(Notice::Ended);
             }
         });
-        Ok(Driver { handle: DriverHandle { inputs }, stop })
+        Ok(Driver { handle: DriverHandle { inputs, runtime: Handle::current() }, stop })
     }
 
     /// Says goodbye to all peers and closes everything, within a second. Objects that are not complete are given up, and it
@@ -417,13 +419,11 @@ impl DriverHandle {
         let _ = self.inputs.send(Input::Command(command)).await;
     }
 
-    /// Gives a command from where nobody can wait, such as a destructor.
+    /// Gives a command from where nobody can wait, such as a destructor, on whatever thread.
     fn post(&self, command: Command) {
         let Err(TrySendError::Full(input)) = self.inputs.try_send(Input::Command(command)) else { return };
         let inputs = self.inputs.clone();
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { drop(inputs.send(input).await) });
-        }
+        self.runtime.spawn(async move { drop(inputs.send(input).await) });
     }
 }
 
@@ -438,6 +438,22 @@ impl Drop for Claim<'_> {
         self.started.close();
         if let Ok(Some(broadcast)) = self.started.try_recv() {
             self.handle.post(Command::Unclaimed { broadcast });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn commands_from_a_thread_without_a_runtime_wait_for_room() {
+        let (inputs, mut queue) = mpsc::channel(1);
+        let handle = DriverHandle { inputs, runtime: Handle::current() };
+        let giving = std::thread::spawn(move || (0..3).for_each(|_| handle.forget(BroadcastId::default())));
+        giving.join().expect("it waits for nothing");
+        for _ in 0..3 {
+            assert!(matches!(queue.recv().await, Some(Input::Command(Command::Forget { .. }))));
         }
     }
 }

@@ -4,7 +4,7 @@
 //! Payload is taken only for pieces whose hash is known and that are not stored. A piece that does not fit into the
 //! memory for open pieces is passed over; the core finds it incomplete and asks for it again. Pieces that somebody was
 //! asked for come first: of what nobody asked for (strategies that push, and payload of requests that were taken back) each
-//! link may begin little at a time, and all of it makes way.
+//! link may begin little at a time, and all of it makes way; none is begun while much of what was given up is still lent to links.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use mobcast_proto::content::{Descriptor, HashedObject};
 use mobcast_proto::limits::{OPEN_PIECES_BYTES_MAX, SPARE_PIECES_BYTES_MAX};
 use mobcast_proto::{BroadcastId, ByteRange, Digest, LinkId, PieceIndex};
 
-use super::buffers::{Assembly, Claim};
+use super::buffers::{Assembly, Claim, Lent};
 use super::stats::TransferStats;
 use crate::store::{ObjectHasher, ObjectSink, PieceHash, StoreError, hash_piece};
 
@@ -40,6 +40,8 @@ struct Inner {
     links: BTreeSet<LinkId>,
     /// Bytes of buffers, in use or kept for the next piece.
     allocated: u64,
+    /// Buffers beside those that links have not let go.
+    lent: Lent,
     /// Pieces begun so far.
     begun: u64,
 }
@@ -185,7 +187,6 @@ impl PieceTable {
         let Some(incoming) = inner.broadcasts.get_mut(&broadcast) else { return };
         incoming.hashes.push(first, hashes);
         incoming.length = length.or(incoming.length);
-        incoming.stats.set_known(incoming.hashes.count);
         if let Some(length) = incoming.length {
             incoming.stats.set_length(length, incoming.piece_size);
         }
@@ -207,8 +208,9 @@ impl PieceTable {
     pub fn remove(&self, broadcast: BroadcastId) {
         let mut inner = self.lock();
         if let Some(incoming) = inner.broadcasts.remove(&broadcast) {
-            let buffers = incoming.kept.len() + incoming.open.len();
-            inner.allocated -= buffers as u64 * u64::from(incoming.piece_size);
+            let (size, buffers) = (incoming.piece_size, incoming.kept.len() + incoming.open.len());
+            inner.allocated -= buffers as u64 * u64::from(size);
+            incoming.open.into_values().for_each(|open| drop(open.into_buffer(size, &mut inner.lent)));
         }
     }
 
@@ -249,8 +251,8 @@ impl PieceTable {
     }
 
     /// A link is gone for the core. Open pieces that it has brought bytes of are given up: the core does not hear any
-    /// more of what the link still brings, and would blame another peer if that is wrong.
-    pub fn bar(&self, link: LinkId) {
+    /// more of what the link still brings, and would blame another peer if that is wrong. Returns them.
+    pub fn bar(&self, link: LinkId) -> Vec<(BroadcastId, PieceIndex)> {
         let mut inner = self.lock();
         inner.links.remove(&link);
         for incoming in inner.broadcasts.values_mut() {
@@ -264,9 +266,8 @@ impl PieceTable {
             pieces.map(|(&piece, _)| (id, piece)).collect::<Vec<_>>()
         };
         let touched: Vec<(BroadcastId, PieceIndex)> = inner.broadcasts.iter().flat_map(of).collect();
-        for (broadcast, piece) in touched {
-            inner.give_up(broadcast, piece);
-        }
+        touched.iter().for_each(|&(broadcast, piece)| inner.give_up(broadcast, piece));
+        touched
     }
 
     /// Makes place for a chunk that a link announces. Empty if it is not wanted.
@@ -386,7 +387,7 @@ impl Inner {
         let incoming = self.broadcasts.get(&broadcast)?;
         let (is_asked, size) = (incoming.asked.contains_key(&piece), u64::from(incoming.piece_size));
         let has_enough = |unasked| unasked > 0 && unasked + size > UNASKED_BYTES_MAX;
-        if !is_asked && has_enough(self.unasked_bytes(link)) {
+        if !is_asked && (has_enough(self.unasked_bytes(link)) || self.lent.bytes() > SPARE_PIECES_BYTES_MAX) {
             return None;
         }
         let buffer = self.allocate(broadcast, is_asked)?;
@@ -461,7 +462,7 @@ impl Inner {
         incoming.brought.remove(&piece);
         incoming.unasked.remove(&piece);
         let size = incoming.piece_size;
-        let buffer = assembly.into_buffer(size);
+        let buffer = assembly.into_buffer(size, &mut self.lent);
         if buffer.is_none() {
             self.allocated -= u64::from(size);
         }
@@ -566,7 +567,9 @@ impl Filling<'_> {
         let incoming = inner.broadcasts.get_mut(&self.broadcast);
         let open = incoming.and_then(|incoming| incoming.open.get_mut(&self.piece));
         // The piece may have been given up and begun anew meanwhile: then this memory is no part of it.
-        let Some(open) = open.filter(|open| open.number() == self.assembly) else { return };
+        let Some(open) = open.filter(|open| open.number() == self.assembly) else {
+            return inner.lent.put_back(self.assembly, claims);
+        };
         for claim in claims {
             if filled { open.put_filled(claim) } else { open.put_free(claim) }
         }

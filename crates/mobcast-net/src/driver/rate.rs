@@ -1,16 +1,18 @@
 //! How much to send at once, and when: the size of chunks from what a link carries, and the node's own limit.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use mobcast_proto::limits::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, CHUNK_TIME};
 
 /// Bytes that may leave at once under a limit.
 const BURST_BYTES: u64 = 64 << 10;
+const _: () = assert!(CHUNK_BYTES_MIN as u64 <= BURST_BYTES);
 /// The timers of the runtime are this late at most; a limit makes up for it, or it would not be reached.
 const TIMER_SLACK: Duration = Duration::from_millis(4);
 
-/// A limit to the payload that a node sends, over all its links: no burst is longer than 64 KiB or 4 ms.
+/// A limit to what a node sends, over all its links: no burst of payload is longer than 64 KiB or 4 ms. Control frames do not wait for
+/// it; payload makes up for them.
 #[derive(Debug)]
 pub struct Limit {
     rate_bytes_per_s: u64,
@@ -24,10 +26,18 @@ impl Limit {
         Limit { rate_bytes_per_s: rate_bytes_per_s.max(1), spent_until: Mutex::new(None) }
     }
 
+    /// The next chunk of payload, of at most `bytes`: it takes 50 ms of the limit, so that links take turns, but has 8 KiB at least and 64 KiB
+    /// at most.
+    pub fn permit(self: &Arc<Limit>, now: Instant, bytes: u32) -> Permit {
+        let share = CHUNK_TIME.bytes_at(self.rate_bytes_per_s).clamp(u64::from(CHUNK_BYTES_MIN), BURST_BYTES) as u32;
+        let bytes = bytes.min(whole_pages(share));
+        Permit { at: self.reserve(now, u64::from(bytes)), bytes, limit: Some(Arc::clone(self)) }
+    }
+
     /// Takes `bytes` out of the future; they may be sent at the returned time.
     pub fn reserve(&self, now: Instant, bytes: u64) -> Instant {
         let burst = self.time_of(BURST_BYTES).max(TIMER_SLACK);
-        let mut spent_until = self.spent_until.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spent_until = self.lock();
         let earliest = now.checked_sub(burst).unwrap_or(now);
         let start = spent_until.map_or(earliest, |until| until.max(earliest));
         let end = start + self.time_of(bytes);
@@ -35,8 +45,48 @@ impl Limit {
         end.max(now)
     }
 
+    /// What was taken out of the future is not sent.
+    fn refund(&self, bytes: u64) {
+        let mut spent_until = self.lock();
+        *spent_until = spent_until.and_then(|until| until.checked_sub(self.time_of(bytes)));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.spent_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn time_of(&self, bytes: u64) -> Duration {
         Duration::from_nanos((u128::from(bytes) * 1_000_000_000 / u128::from(self.rate_bytes_per_s)) as u64)
+    }
+}
+
+/// When a chunk may leave, and its bytes. If it is dropped before they are sent, others have their share of the limit.
+#[derive(Debug)]
+pub struct Permit {
+    /// When.
+    pub at: Instant,
+    /// How much.
+    pub bytes: u32,
+    limit: Option<Arc<Limit>>,
+}
+
+impl Permit {
+    /// Without a limit: at once.
+    pub fn unlimited(now: Instant, bytes: u32) -> Permit {
+        Permit { at: now, bytes, limit: None }
+    }
+
+    /// The chunk is sent.
+    pub fn sent(mut self) {
+        self.limit = None;
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if let Some(limit) = &self.limit {
+            limit.refund(u64::from(self.bytes));
+        }
     }
 }
 
@@ -63,8 +113,7 @@ impl Pacer {
     pub fn chunk_bytes(&self) -> u32 {
         let Some(rate) = self.rate_bytes_per_s else { return CHUNK_BYTES_FIRST };
         let bytes = CHUNK_TIME.bytes_at(rate).clamp(u64::from(CHUNK_BYTES_MIN), u64::from(CHUNK_BYTES_MAX));
-        // Whole pages, so that chunks of a piece do not share one.
-        bytes as u32 / PAGE_BYTES * PAGE_BYTES
+        whole_pages(bytes as u32)
     }
 
     /// Bytes that the kernel should take beyond what it can send: two chunks less the smallest, so that a control frame waits for two
@@ -73,17 +122,23 @@ impl Pacer {
         (2 * self.chunk_bytes() - CHUNK_BYTES_MIN).min(UNSENT_BYTES_MAX)
     }
 
-    /// A chunk of `bytes` took this long.
+    /// A chunk of `bytes` took this long. A link that has become slower is believed at once, or chunks of its old size would hold up
+    /// its control frames.
     pub fn sent(&mut self, bytes: u32, took: Duration) {
         self.bytes += u64::from(bytes);
         self.busy += took;
         if self.bytes >= SAMPLE_BYTES || self.busy >= SAMPLE_TIME {
             let nanos = self.busy.as_nanos().max(1);
             let rate = (u128::from(self.bytes) * 1_000_000_000 / nanos).min(u128::from(u64::MAX)) as u64;
-            self.rate_bytes_per_s = Some(self.rate_bytes_per_s.map_or(rate, |old| old / 2 + rate / 2));
+            self.rate_bytes_per_s = Some(self.rate_bytes_per_s.map_or(rate, |old| rate.min(old / 2 + rate / 2)));
             (self.bytes, self.busy) = (0, Duration::ZERO);
         }
     }
+}
+
+/// Chunks of a piece share no page.
+fn whole_pages(bytes: u32) -> u32 {
+    bytes / PAGE_BYTES * PAGE_BYTES
 }
 
 #[cfg(test)]
@@ -153,5 +208,44 @@ mod tests {
         let mut pacer = Pacer::default();
         pacer.sent(512 << 10, Duration::from_millis(1));
         assert_eq!((pacer.chunk_bytes(), pacer.unsent_bytes()), (CHUNK_BYTES_MAX, UNSENT_BYTES_MAX));
+    }
+
+    #[test]
+    fn a_link_that_becomes_slower_has_small_chunks_at_once() {
+        let mut pacer = Pacer::default();
+        pacer.sent(512 << 10, Duration::from_millis(1));
+        pacer.sent(pacer.chunk_bytes(), Duration::from_millis(2_600));
+        assert_eq!(pacer.chunk_bytes(), 8 << 10, "100 kB/s");
+        pacer.sent(512 << 10, Duration::from_millis(1));
+        assert_eq!(pacer.chunk_bytes(), CHUNK_BYTES_MAX, "and large ones soon after it is fast again");
+    }
+
+    #[test]
+    fn under_a_limit_a_fast_link_sends_no_burst() {
+        let mut pacer = Pacer::default();
+        pacer.sent(512 << 10, Duration::from_millis(1));
+        for (rate, chunk) in [(10_000, 8 << 10), (300_000, 12 << 10), (1_000_000, 48 << 10), (100_000_000, 64 << 10)] {
+            let (limit, start) = (Arc::new(Limit::new(rate)), Instant::now());
+            let (mut now, mut sent) = (start, 0);
+            for _ in 0..100 {
+                let permit = limit.permit(now, pacer.chunk_bytes());
+                assert_eq!(permit.bytes, chunk, "{rate} B/s");
+                now = permit.at;
+                sent += u64::from(permit.bytes);
+                let at_once = sent.saturating_sub((now - start).as_nanos() as u64 * rate / 1_000_000_000);
+                assert!(at_once <= BURST_BYTES.max(rate / 250) + 1, "{rate} B/s: {at_once} bytes at once");
+                permit.sent();
+            }
+        }
+    }
+
+    #[test]
+    fn a_chunk_that_is_given_up_leaves_its_share_to_others() {
+        let (limit, now) = (Arc::new(Limit::new(1_000_000)), Instant::now());
+        limit.permit(now, 64 << 10).sent();
+        let at = limit.permit(now, 16 << 10).at;
+        assert_eq!(limit.permit(now, 16 << 10).at, at, "the one before was not sent");
+        limit.permit(now, 16 << 10).sent();
+        assert!(limit.permit(now, 16 << 10).at > at);
     }
 }

@@ -11,7 +11,6 @@ const UNKNOWN: u64 = u64::MAX;
 pub struct TransferStats {
     bytes: AtomicU64,
     pieces: AtomicU32,
-    known: AtomicU32,
     total: AtomicU32,
     length: AtomicU64,
     bytes_in: AtomicU64,
@@ -23,7 +22,6 @@ impl Default for TransferStats {
         TransferStats {
             bytes: AtomicU64::new(0),
             pieces: AtomicU32::new(0),
-            known: AtomicU32::new(0),
             total: AtomicU32::new(0),
             length: AtomicU64::new(UNKNOWN),
             bytes_in: AtomicU64::new(0),
@@ -46,11 +44,6 @@ impl TransferStats {
     /// Whether payload of it has crossed any link.
     pub fn has_traffic(&self) -> bool {
         self.bytes_in() + self.bytes_out() > 0
-    }
-
-    /// Pieces whose hashes are known.
-    pub fn known(&self) -> u32 {
-        self.known.load(Ordering::Relaxed)
     }
 
     /// Pieces of the object, once its length is known.
@@ -77,10 +70,6 @@ impl TransferStats {
     pub fn set_length(&self, length: u64, piece_size: u32) {
         self.total.store(piece_count(length, piece_size), Ordering::Relaxed);
         self.length.store(length, Ordering::Release);
-    }
-
-    pub(super) fn set_known(&self, pieces: u32) {
-        self.known.store(pieces, Ordering::Relaxed);
     }
 
     pub(super) fn add_stored(&self, bytes: u64) {

@@ -108,6 +108,14 @@ mod tests {
     }
 
     #[test]
+    fn what_the_driver_has_no_room_for_is_wasted() {
+        let (mut node, id, peer, _) = asking();
+        node.handle_payload(Time::ZERO, peer, id, PIECE, ByteRange::whole(PIECE_BYTES));
+        node.handle_wrong(Time::ZERO, id, PIECE, false);
+        assert_eq!(broadcast_of(&mut node, id).swarm().traffic().wasted, u64::from(PIECE_BYTES));
+    }
+
+    #[test]
     fn a_piece_that_only_a_stranger_to_it_sends_is_dropped() {
         let (mut node, id, _, other) = asking();
         let range = ByteRange::whole(PIECE_BYTES);

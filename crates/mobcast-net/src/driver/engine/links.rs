@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mobcast_proto::io::{CloseReason, Dial, Event, PeerIdentity};
 use mobcast_proto::wire::Frame;
-use mobcast_proto::{ClusterId, LinkId, NodeId};
+use mobcast_proto::{BroadcastId, ClusterId, LinkId, NodeId, PieceIndex};
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
@@ -140,7 +140,7 @@ impl Engine {
             self.pieces.admit(link);
         }
         self.ledger.open(link, identity, joining, Arc::clone(receiver.counters()));
-        let queue = Arc::new(LinkQueue::new(Arc::clone(&self.frames_waiting)));
+        let queue = Arc::new(LinkQueue::new(self.frames_waiting.clone()));
         let inputs = self.inputs.clone();
         let (pieces, places) = (Arc::clone(&self.pieces), Arc::clone(&self.frames_arrived));
         let reader = Reader::new(link, receiver, pieces, places, inputs.clone());
@@ -165,7 +165,7 @@ impl Engine {
         let Some(open) = self.links.remove(&link) else { return };
         self.look_at_links();
         self.ledger.close(link);
-        self.pieces.bar(link);
+        let lost = self.pieces.bar(link);
         if end.is_violation() {
             warn!(%link, address = %open.address, peer = ?open.peer, %end, "peer dropped");
             let reason = CloseReason::Violation(end.to_string());
@@ -174,7 +174,20 @@ impl Engine {
             info!(%link, address = %open.address, peer = ?open.peer, %end, "link down");
         }
         self.node.handle_link_down(self.clock.now(), link);
+        self.lost(lost);
         self.drain();
+    }
+
+    /// Nothing more is taken from a link that the core has left.
+    pub(super) fn bar(&mut self, link: LinkId) {
+        let lost = self.pieces.bar(link);
+        self.lost(lost);
+    }
+
+    /// The core hears which pieces have to come again because bytes of a link that is gone lay in them.
+    fn lost(&mut self, pieces: Vec<(BroadcastId, PieceIndex)>) {
+        let now = self.clock.now();
+        pieces.into_iter().for_each(|(broadcast, piece)| self.node.handle_lost(now, broadcast, piece));
     }
 
     /// Closes a link after what waits on it.
@@ -182,7 +195,7 @@ impl Engine {
         self.dials.remove(&link);
         let Some(open) = self.links.remove(&link) else { return };
         self.ledger.close(link);
-        self.pieces.bar(link);
+        self.bar(link);
         info!(%link, address = %open.address, peer = ?open.peer, %reason, "link closed");
         open.queue.close();
         self.closing.spawn(async move {

@@ -91,7 +91,7 @@ pub struct Engine {
     doorway: watch::Sender<Option<Arc<Doorway>>>,
     /// As long as it is not known where others reach this node.
     unreached: Option<(ListenPlan, SocketAddr)>,
-    /// Listening, probing, closing: tasks that end by themselves or with the engine.
+    /// Listening and probing: tasks that end by themselves or with the engine.
     tasks: JoinSet<()>,
     dials: BTreeMap<LinkId, OpenDial>,
     links: BTreeMap<LinkId, OpenLink>,

@@ -1,8 +1,8 @@
 //! Outputs: what the core wants done.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use bytes::Bytes;
 use mobcast_proto::content::object::piece_offset;
 use mobcast_proto::group::assignment::Credential;
 use mobcast_proto::group::succession::Secret;
@@ -14,7 +14,7 @@ use tracing::{debug, info, trace, warn};
 use super::Engine;
 use crate::driver::Notice;
 use crate::driver::link::LinkEnd;
-use crate::driver::link::queue::Part;
+use crate::driver::link::queue::{Part, WaitingFrame};
 use crate::driver::store::Store;
 use crate::tls::Certificate;
 
@@ -38,8 +38,8 @@ impl Engine {
             Output::Send { link, frame } => self.send(link, &frame),
             Output::SendToAll { links, frame } => {
                 trace!(?links, ?frame, "send to all");
-                let bytes = Bytes::from(frame.encode());
-                links.into_iter().for_each(|link| self.queue_frame(link, bytes.clone()));
+                let frame = self.frames_waiting.frame(frame.encode());
+                links.into_iter().for_each(|link| self.queue_frame(link, Arc::clone(&frame)));
             }
             Output::SendPayload { link, broadcast, piece, range } => self.send_payload(link, broadcast, piece, range),
             Output::CancelPayload { link, broadcast, piece } => {
@@ -47,7 +47,7 @@ impl Engine {
                 (0..unbegun).for_each(|_| self.node.handle_sent(now, link));
             }
             Output::Connect { link, dial, greeting } => self.connect(link, dial, greeting),
-            Output::Retire { link } => self.pieces.bar(link),
+            Output::Retire { link } => self.bar(link),
             Output::Close { link, reason } => self.close(link, &reason),
             Output::Probe { cluster, addresses } => self.probe(cluster, addresses),
             Output::Sign { token, signer, message } => match self.keys.sign(signer, &message) {
@@ -99,12 +99,12 @@ impl Engine {
             Frame::Cancel { broadcast, piece } => self.pieces.expect_no_more(link, *broadcast, *piece),
             _ => {}
         }
-        self.queue_frame(link, frame.encode().into());
+        self.queue_frame(link, self.frames_waiting.frame(frame.encode()));
     }
 
-    fn queue_frame(&mut self, link: LinkId, frame: Bytes) {
+    fn queue_frame(&mut self, link: LinkId, frame: Arc<WaitingFrame>) {
         let Some(open) = self.links.get(&link) else { return };
-        if let Err(waiting) = open.queue.push_frame(frame) {
+        if let Err(waiting) = open.queue.push_frame(Instant::now(), frame) {
             self.congested.push((link, waiting));
         }
     }

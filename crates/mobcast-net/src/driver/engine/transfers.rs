@@ -72,7 +72,9 @@ impl Engine {
         if let Some(whole) = whole {
             let length = whole.data().len() as u64;
             self.transfers.insert(broadcast, transfer);
-            stats.add_stored(length);
+            if whole.piece().is_some() {
+                stats.add_stored(length);
+            }
             self.tell(Notice::Started { broadcast, descriptor, stats });
             let last = whole.piece().into_iter().collect();
             self.node.handle_source_end(self.clock.now(), broadcast, last, length, whole.hash());

@@ -3,19 +3,24 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use mobcast_proto::limits::{FRAMES_WAITING_BYTES_MAX, LINKS_MAX, PASSED_ON_BYTES_MAX};
+use mobcast_proto::limits::{self, BROADCASTS_MAX, FRAMES_WAITING_BYTES_MAX, LINKS_MAX, PASSED_ON_BYTES_MAX};
 use mobcast_proto::{BroadcastId, ByteRange, PieceIndex};
 use tokio::sync::Notify;
 
 use crate::driver::stats::TransferStats;
 use crate::driver::store::Store;
 
-/// Control frames that may wait for one peer, bytes. A peer that lets more pile up does not read; those that do are
-/// sent everything within milliseconds.
+/// Control frames that may wait for a peer that takes none of them, bytes. A peer that lets more pile up does not read.
 const FRAME_BYTES_MAX: usize = 1 << 20;
 const _: () = assert!(2 * PASSED_ON_BYTES_MAX <= FRAME_BYTES_MAX);
+/// It takes none if the writer has taken none for this long: a link of 45 kB/s is sent in less what is taken at once.
+const TAKES_NONE_TIME: Duration = Duration::from_secs(3);
+/// Control frames that may wait for any peer, bytes: one that has just come is told at one moment of all objects that travel in one frame.
+const BURST_BYTES_MAX: usize = BROADCASTS_MAX * limits::FRAME_BYTES_MAX + FRAME_BYTES_MAX;
+const _: () = assert!(BURST_BYTES_MAX <= FRAMES_WAITING_BYTES_MAX);
 /// A peer for which no more than this waits is not given up, however much waits for the others.
 const FRAME_BYTES_MIN: usize = 128 << 10;
 const _: () = assert!(FRAME_BYTES_MIN * LINKS_MAX <= FRAMES_WAITING_BYTES_MAX);
@@ -70,8 +75,34 @@ impl Part {
     }
 }
 
-/// Bytes of control frames that wait on all links of a node.
-pub type FramesWaiting = Arc<AtomicUsize>;
+/// Bytes of control frames that wait on all links of a node: of a frame that waits on several, once.
+#[derive(Clone, Debug, Default)]
+pub struct FramesWaiting(Arc<AtomicUsize>);
+
+impl FramesWaiting {
+    /// A frame that counts for as long as it waits on any link.
+    pub fn frame(&self, encoded: Vec<u8>) -> Arc<WaitingFrame> {
+        self.0.fetch_add(encoded.len(), Ordering::Relaxed);
+        Arc::new(WaitingFrame { bytes: encoded.into(), node: self.clone() })
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A control frame that is to be sent on one link or several.
+#[derive(Debug)]
+pub struct WaitingFrame {
+    bytes: Bytes,
+    node: FramesWaiting,
+}
+
+impl Drop for WaitingFrame {
+    fn drop(&mut self) {
+        self.node.0.fetch_sub(self.bytes.len(), Ordering::Relaxed);
+    }
+}
 
 /// The queue of one link.
 #[derive(Debug)]
@@ -83,8 +114,10 @@ pub struct LinkQueue {
 
 #[derive(Debug, Default)]
 struct State {
-    frames: VecDeque<Bytes>,
+    frames: VecDeque<Arc<WaitingFrame>>,
     frame_bytes: usize,
+    /// Since when the writer has taken none of them.
+    untaken_since: Option<Instant>,
     /// Parts that the writer has not begun.
     parts: VecDeque<Arc<Part>>,
     /// Parts that the writer has begun and not reported as sent.
@@ -100,18 +133,24 @@ impl LinkQueue {
         LinkQueue { state: Mutex::default(), changed: Notify::new(), node }
     }
 
-    /// Sends a frame, before all payload. Returns the bytes of frames that wait if they are too many: for this link, or
-    /// for the node's memory and not few.
-    pub fn push_frame(&self, frame: Bytes) -> Result<(), usize> {
-        let of_node = self.node.fetch_add(frame.len(), Ordering::Relaxed) + frame.len();
+    /// Frames that wait on all links of the node.
+    pub fn node(&self) -> &FramesWaiting {
+        &self.node
+    }
+
+    /// Sends a frame, before all payload. Returns the bytes of frames that wait if they are too many: for a peer that takes none, for
+    /// any peer, or for the node's memory and not few.
+    pub fn push_frame(&self, now: Instant, frame: Arc<WaitingFrame>) -> Result<(), usize> {
         let mut state = self.lock();
-        state.frame_bytes += frame.len();
+        state.frame_bytes += frame.bytes.len();
         state.frames.push_back(frame);
         let waiting = state.frame_bytes;
+        let takes_none = now.duration_since(*state.untaken_since.get_or_insert(now)) >= TAKES_NONE_TIME;
         drop(state);
         self.changed.notify_one();
-        let is_crowded = of_node > FRAMES_WAITING_BYTES_MAX && waiting > FRAME_BYTES_MIN;
-        if waiting > FRAME_BYTES_MAX || is_crowded { Err(waiting) } else { Ok(()) }
+        let most = if takes_none { FRAME_BYTES_MAX } else { BURST_BYTES_MAX };
+        let is_crowded = self.node.bytes() > FRAMES_WAITING_BYTES_MAX && waiting > FRAME_BYTES_MIN;
+        if waiting > most || is_crowded { Err(waiting) } else { Ok(()) }
     }
 
     /// Sends a part of a piece, when its turn comes.
@@ -156,17 +195,17 @@ impl LinkQueue {
 
 impl LinkQueue {
     /// Frames to be sent at once; and whether nothing will follow them.
-    pub fn take_frames(&self) -> (Vec<Bytes>, bool) {
+    pub fn take_frames(&self, now: Instant) -> (Vec<Bytes>, bool) {
         let mut state = self.lock();
         let (mut taken, mut bytes) = (Vec::new(), 0);
         while bytes < FRAMES_AT_ONCE_BYTES
             && let Some(frame) = state.frames.pop_front()
         {
-            bytes += frame.len();
-            taken.push(frame);
+            bytes += frame.bytes.len();
+            taken.push(frame.bytes.clone());
         }
         state.frame_bytes -= bytes;
-        self.node.fetch_sub(bytes, Ordering::Relaxed);
+        state.untaken_since = (!state.frames.is_empty()).then_some(now);
         (taken, state.closing && state.frames.is_empty())
     }
 
@@ -186,13 +225,6 @@ impl LinkQueue {
     /// Waits until something was put in since the last look.
     pub async fn changed(&self) {
         self.changed.notified().await;
-    }
-}
-
-impl Drop for LinkQueue {
-    fn drop(&mut self) {
-        let waiting = self.lock().frame_bytes;
-        self.node.fetch_sub(waiting, Ordering::Relaxed);
     }
 }
 
@@ -220,28 +252,67 @@ mod tests {
         assert!(queue.begin_part().is_none());
     }
 
+    /// So many frames of 64 KiB at one moment; how much waits once that is too much.
+    fn fill(queue: &LinkQueue, now: Instant, frames: usize) -> Option<usize> {
+        let frame = || queue.node().frame(vec![0; 64 << 10]);
+        (0..frames).map(|_| queue.push_frame(now, frame())).find_map(Result::err)
+    }
+
     #[test]
     fn frames_leave_in_order_and_a_peer_that_does_not_read_is_noticed() {
-        let queue = LinkQueue::new(FramesWaiting::default());
-        queue.push_frame(vec![1].into()).expect("room");
-        queue.push_frame(vec![2].into()).expect("room");
+        let (queue, start) = (LinkQueue::new(FramesWaiting::default()), Instant::now());
+        [1, 2].into_iter().for_each(|byte| queue.push_frame(start, queue.node().frame(vec![byte])).expect("room"));
         queue.close();
-        assert_eq!(queue.take_frames(), (vec![vec![1].into(), vec![2].into()], true));
-        let full = (0..100).map(|_| queue.push_frame(vec![0; 64 << 10].into())).find_map(Result::err);
-        assert!(full.is_some_and(|bytes| bytes > FRAME_BYTES_MAX));
+        assert_eq!(queue.take_frames(start), (vec![vec![1].into(), vec![2].into()], true));
+        assert_eq!(fill(&queue, start, 1), None);
+        let full = fill(&queue, start + TAKES_NONE_TIME, 100);
+        assert!(
+            full.is_some_and(|bytes| (FRAME_BYTES_MAX + 1..=FRAME_BYTES_MAX + (64 << 10)).contains(&bytes)),
+            "{full:?}"
+        );
+    }
+
+    #[test]
+    fn a_burst_does_not_end_the_link_of_a_peer_that_reads() {
+        let (queue, start) = (LinkQueue::new(FramesWaiting::default()), Instant::now());
+        assert_eq!(fill(&queue, start, 1), None);
+        queue.take_frames(start);
+        // Nothing was to be taken meanwhile.
+        let mut now = start + 10 * TAKES_NONE_TIME;
+        assert_eq!(fill(&queue, now, BROADCASTS_MAX), None, "the writer has not had a chance to run");
+        for _ in 0..BROADCASTS_MAX {
+            now += TAKES_NONE_TIME / 2;
+            queue.take_frames(now);
+            assert_eq!(fill(&queue, now + TAKES_NONE_TIME / 4, 1), None, "it takes them slowly, but it does");
+        }
+        let full = fill(&queue, now, 100);
+        assert!(full.is_some_and(|bytes| bytes > BURST_BYTES_MAX), "{full:?}");
+    }
+
+    #[test]
+    fn a_frame_for_several_links_takes_the_memory_of_one() {
+        let (node, now) = (FramesWaiting::default(), Instant::now());
+        let queues: Vec<LinkQueue> = (0..LINKS_MAX).map(|_| LinkQueue::new(node.clone())).collect();
+        for _ in 0..16 {
+            let frame = node.frame(vec![0; 64 << 10]);
+            queues.iter().for_each(|queue| queue.push_frame(now, Arc::clone(&frame)).expect("they are one MiB"));
+        }
+        assert_eq!(node.bytes(), 1 << 20);
+        queues[1..].iter().for_each(|queue| while !queue.take_frames(now).0.is_empty() {});
+        assert_eq!(node.bytes(), 1 << 20, "one link has them");
+        queues[0].take_frames(now);
+        assert_eq!(node.bytes(), 15 * (64 << 10));
     }
 
     #[test]
     fn peers_that_do_not_read_share_the_memory_of_their_node() {
-        let node = FramesWaiting::default();
-        let queues: Vec<LinkQueue> = (0..LINKS_MAX).map(|_| LinkQueue::new(Arc::clone(&node))).collect();
-        let fill =
-            |queue: &LinkQueue| (0..100).map(|_| queue.push_frame(vec![0; 64 << 10].into())).find_map(Result::err);
-        let given_up: Vec<usize> = queues.iter().filter_map(fill).collect();
+        let (node, now) = (FramesWaiting::default(), Instant::now());
+        let queues: Vec<LinkQueue> = (0..LINKS_MAX).map(|_| LinkQueue::new(node.clone())).collect();
+        let given_up: Vec<usize> = queues.iter().filter_map(|queue| fill(queue, now, 100)).collect();
         assert_eq!(given_up.len(), LINKS_MAX);
         assert!(given_up.iter().all(|&bytes| bytes > FRAME_BYTES_MIN));
         assert!(given_up.last().is_some_and(|&bytes| bytes <= FRAME_BYTES_MIN + (64 << 10)), "{given_up:?}");
         drop(queues);
-        assert_eq!(node.load(Ordering::Relaxed), 0);
+        assert_eq!(node.bytes(), 0);
     }
 }

@@ -254,7 +254,7 @@ impl SpanQueue {
         self.spans.pop_front()
     }
 
-    /// A part cannot be sent to its end: no more of it is read. Returns whether its end will never come up.
+    /// A part cannot be sent to its end: no more of it is read.
     pub fn abandon(&mut self, part: &Arc<Part>) {
         if self.cutting.as_ref().is_some_and(|(cutting, _)| Arc::ptr_eq(cutting, part)) {
             self.cutting = None;

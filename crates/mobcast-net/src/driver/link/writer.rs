@@ -16,7 +16,7 @@ use super::queue::{LinkQueue, Part};
 use super::spans::{SpanData, SpanQueue, SpanReader};
 use crate::channel::Sender;
 use crate::driver::input::Input;
-use crate::driver::rate::{Limit, Pacer};
+use crate::driver::rate::{Limit, Pacer, Permit};
 use crate::store::StoreError;
 
 /// What a writer shares with the rest of the node.
@@ -54,8 +54,8 @@ struct Sending {
     data: SpanData,
     /// Bytes of it that are sent.
     sent: u32,
-    /// When the next chunk may leave, and its bytes, once they were taken out of the node's limit.
-    permitted: Option<(Instant, u32)>,
+    /// The next chunk, once it was taken out of the node's limit.
+    permit: Option<Permit>,
 }
 
 /// What ends a wait.
@@ -76,8 +76,11 @@ impl Writer {
     /// Writes until the link is closed from this side, or fails.
     pub async fn run(mut self) -> Result<(), LinkEnd> {
         loop {
-            let (frames, closing) = self.queue.take_frames();
+            let (frames, closing) = self.queue.take_frames(Instant::now());
             if !frames.is_empty() {
+                if let Some(limit) = &self.shared.limit {
+                    limit.reserve(Instant::now(), frames.iter().map(|frame| frame.len() as u64).sum());
+                }
                 self.sender.send_frames(&frames).await?;
                 continue;
             }
@@ -111,7 +114,7 @@ impl Writer {
         match read {
             Ok(Ok(data)) => {
                 let (part, range, last) = (span.part, span.range, span.last);
-                self.sending = Some(Sending { part, range, last, data, sent: 0, permitted: None });
+                self.sending = Some(Sending { part, range, last, data, sent: 0, permit: None });
             }
             Ok(Err(error)) => {
                 self.cannot_read(&span.part, error).await;
@@ -132,17 +135,15 @@ impl Writer {
 
     async fn send_chunk(&mut self, mut sending: Sending) -> Result<(), LinkEnd> {
         let rest = sending.range.len() - sending.sent;
-        let (at, bytes) = match sending.permitted.take() {
-            Some(permitted) => permitted,
-            None => {
-                let bytes = rest.min(self.pacer.chunk_bytes());
-                let now = Instant::now();
-                (self.shared.limit.as_ref().map_or(now, |limit| limit.reserve(now, u64::from(bytes))), bytes)
-            }
-        };
         let now = Instant::now();
+        let permit = sending.permit.take().unwrap_or_else(|| {
+            let bytes = rest.min(self.pacer.chunk_bytes());
+            let limited = self.shared.limit.as_ref().map(|limit| limit.permit(now, bytes));
+            limited.unwrap_or_else(|| Permit::unlimited(now, bytes))
+        });
+        let (at, bytes) = (permit.at, permit.bytes);
         if at > now {
-            sending.permitted = Some((at, bytes));
+            sending.permit = Some(permit);
             self.sending = Some(sending);
             tokio::select! {
                 () = sleep_until(at.into()) => {}
@@ -159,6 +160,7 @@ impl Writer {
             self.spans.missed(sending.part, rest, sending.last);
             return Ok(());
         }
+        permit.sent();
         trace!(link = %self.link, %broadcast, %piece, start, bytes, "sent");
         self.pacer.sent(bytes, now.elapsed());
         self.bound_unsent();
@@ -204,7 +206,8 @@ impl Writer {
         let (broadcast, piece) = (part.broadcast, part.piece);
         warn!(%broadcast, %piece, %error, "cannot serve a piece");
         // The peer may have closed the link meanwhile; then it needs no answer.
-        let _ = self.queue.push_frame(Frame::Reject { broadcast, piece }.encode().into());
+        let frame = self.queue.node().frame(Frame::Reject { broadcast, piece }.encode());
+        let _ = self.queue.push_frame(Instant::now(), frame);
         self.give_up(part).await;
         let failed = Input::ServingFailed { broadcast, error: Arc::new(error) };
         let _ = self.shared.inputs.send(failed).await;
@@ -220,5 +223,38 @@ impl Writer {
         self.queue.end_part(part);
         // If the node's task is gone, so will be this one.
         let _ = self.shared.inputs.send(Input::Sent { link: self.link }).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::channel::Incoming;
+    use crate::channel::tests::one_way;
+    use crate::driver::workers::Workers;
+
+    #[tokio::test]
+    async fn frames_do_not_wait_for_a_limit_and_count() {
+        let (sender, mut receiver) = one_way().await;
+        let reading = tokio::spawn(async move {
+            let mut frames = 0;
+            while let Ok(Incoming::Frame(_)) = receiver.next().await {
+                frames += 1;
+            }
+            frames
+        });
+        let queue = Arc::new(LinkQueue::new(Default::default()));
+        let frame = Frame::Routed { path: Vec::new(), frame: vec![0; 60_000] }.encode();
+        (0..20).for_each(|_| queue.push_frame(Instant::now(), queue.node().frame(frame.clone())).expect("room"));
+        queue.close();
+        let (inputs, limit) = (mpsc::channel(1).0, Arc::new(Limit::new(1_000)));
+        let spans = Arc::new(SpanReader::new(Arc::new(Workers::start("test", 1).expect("a thread"))));
+        let shared = Shared { inputs, spans, limit: Some(Arc::clone(&limit)) };
+        Writer::new(LinkId(1), sender, queue, shared, false).run().await.expect("the peer reads");
+        assert_eq!(reading.await.expect("no panic"), 20);
+        let now = Instant::now();
+        assert!(limit.reserve(now, 0) > now + Duration::from_secs(1_000), "payload makes up for 1.2 MB");
     }
 }

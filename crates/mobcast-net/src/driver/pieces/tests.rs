@@ -85,7 +85,7 @@ fn a_piece_that_a_barred_link_brought_half_of_is_not_whole() {
     let (table, id) = table();
     let (first, second) = (ByteRange { start: 0, end: SIZE / 2 }, ByteRange { start: SIZE / 2, end: SIZE });
     assert!(bring(&table, id, HOSTILE, 1, first));
-    table.bar(HOSTILE);
+    assert_eq!(table.bar(HOSTILE), [(id, PIECE)], "the core hears of it");
     assert!(bring(&table, id, HONEST, 1, second));
     assert!(table.take_full(id, PIECE).is_none(), "it has to come again");
     table.expect(HONEST, id, PIECE);
@@ -193,4 +193,22 @@ fn what_comes_of_a_piece_while_it_is_verified_takes_no_memory() {
     assert!(bring(&table, id, HOSTILE, 1, ByteRange { start: 0, end: 10 }), "it may have to come again");
     assert!(matches!(table.store(full), Verdict::Stored));
     assert!(table.lock().broadcasts[&id].open.is_empty());
+}
+
+#[test]
+fn who_keeps_memory_of_what_was_given_up_is_lent_no_more_unasked() {
+    let (table, id) = table_of(LARGE, 6);
+    let under_way = table.claim(HOSTILE, id, PIECE, ByteRange { start: 0, end: 10 });
+    table.drop_piece(id, PIECE);
+    assert!(!begin(&table, id, LinkId(2), 1), "16 MiB are held in vain");
+    table.expect(HONEST, id, PieceIndex(2));
+    assert!(begin(&table, id, HONEST, 2), "it was asked for");
+    drop(under_way);
+    assert!(begin(&table, id, HONEST, 1));
+    let under_way = table.claim(HONEST, id, PieceIndex(2), ByteRange { start: 10, end: 20 });
+    table.remove(id);
+    assert_eq!(table.lock().allocated, 0);
+    assert_eq!(table.lock().lent.bytes(), u64::from(LARGE));
+    drop(under_way);
+    assert_eq!(table.lock().lent.bytes(), 0);
 }

@@ -263,6 +263,24 @@ impl Swarm {
         if fresh || !forged { Vec::new() } else { open.unasked.into_iter().filter(strike).collect() }
     }
 
+    /// What had arrived of a piece is lost: it is missing again, and nobody is to blame. Returns whether there was anything.
+    pub(crate) fn add_lost(&mut self, piece: PieceIndex) -> bool {
+        if self.open.get(&piece).is_none_or(OpenPiece::is_complete) {
+            return false;
+        }
+        self.count_in_vain(piece);
+        self.cancel_all(piece);
+        // Unless it was closed with the last request for it.
+        self.close_open(piece);
+        true
+    }
+
+    /// What has arrived of a piece is thrown away.
+    pub(crate) fn count_in_vain(&mut self, piece: PieceIndex) {
+        let bytes = self.open.get(&piece).map_or(0, OpenPiece::received_bytes);
+        self.traffic.wasted += u64::from(bytes);
+    }
+
     /// A peer will not serve a request.
     pub(crate) fn add_rejected(&mut self, link: LinkId, piece: PieceIndex) {
         self.forget_part(link, piece);
@@ -553,5 +571,22 @@ mod tests {
         };
         assert!(crumbs(1, 1_000));
         assert!(!crumbs(crate::limits::CHUNK_BYTES_MIN, 100_000));
+    }
+
+    #[test]
+    fn a_piece_whose_bytes_are_lost_comes_again_from_anybody() {
+        let (mut swarm, piece, quarter) = (swarm(), PieceIndex(0), PIECE / 4);
+        assert!(swarm.request(ASKED, piece));
+        swarm.add_payload(ASKED, piece, ByteRange { start: 0, end: quarter });
+        swarm.add_payload(OTHER, piece, ByteRange { start: quarter, end: 2 * quarter });
+        swarm.remove_peer(OTHER);
+        assert!(swarm.add_lost(piece) && !swarm.add_lost(piece));
+        assert!(!swarm.is_suspect(piece) && swarm.is_missing(piece));
+        assert_eq!((swarm.open_bytes(), swarm.traffic.wasted), (0, u64::from(2 * quarter)));
+        assert!(swarm.request(ASKED, piece));
+        swarm.add_payload(ASKED, piece, ByteRange::whole(PIECE));
+        assert!(!swarm.add_lost(piece), "it is being verified");
+        swarm.add_stored(piece);
+        swarm.check_invariants();
     }
 }
