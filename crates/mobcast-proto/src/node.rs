@@ -454,7 +454,9 @@ impl Node {
         range: ByteRange,
     ) {
         self.set_now(now);
-        let Some(state) = self.links.get_mut(&link) else { return };
+        let Some(state) = self.links.get_mut(&link) else {
+            return self.outputs.push_back(Output::Close { link, reason: CloseReason::Unneeded });
+        };
         state.heard(now);
         match state.identity() {
             Some(PeerIdentity::Member { .. }) if state.is_retired() => {}

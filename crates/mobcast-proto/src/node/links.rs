@@ -448,7 +448,8 @@ impl Node {
 mod tests {
     use super::*;
     use crate::group::assignment::tests::assignment;
-    use crate::node::testing::{founder, joiner, outputs};
+    use crate::node::testing::{founder, joiner, linked, outputs};
+    use crate::units::{ByteRange, PieceIndex};
     use crate::wire::NODE_UNKNOWN;
 
     fn greets(node: &mut Node, member: u32, cluster: u32) -> Option<ClusterId> {
@@ -519,6 +520,19 @@ mod tests {
         assert!((1..20).all(|now| !is_closed(&mut node, second(now))));
         assert!(is_closed(&mut node, second(20)));
         node.check_invariants();
+    }
+
+    #[test]
+    fn the_link_of_a_member_that_leaves_is_closed_here_too_and_so_is_one_that_goes_on_sending() {
+        let mut node = founder();
+        let link = linked(&mut node, NodeId(1));
+        outputs(&mut node);
+        let close = Output::Close { link, reason: CloseReason::Unneeded };
+        node.handle_frame(Time::ZERO, link, Frame::Bye);
+        assert!(outputs(&mut node).contains(&close));
+        let (range, piece) = (ByteRange { start: 0, end: 1 }, PieceIndex(0));
+        node.handle_payload(Time::ZERO, link, BroadcastId { root: NodeId(0), sequence: 0 }, piece, range);
+        assert_eq!(outputs(&mut node), [close]);
     }
 
     #[test]
