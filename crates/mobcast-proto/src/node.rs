@@ -51,6 +51,7 @@ mod rivals;
 mod succession;
 #[cfg(test)]
 pub(crate) mod testing;
+mod unknown_ends;
 mod unwanted;
 pub mod view;
 
@@ -58,6 +59,7 @@ use finished::Finished;
 use links::Link;
 use membership::Membership;
 use releases::{Held, Unsaid};
+use unknown_ends::UnknownEnds;
 
 /// How often links are looked after.
 const TICK: Duration = Duration::from_millis(500);
@@ -165,8 +167,7 @@ pub struct Node {
     untold: Vec<Untold>,
     /// When payload of any broadcast arrived last.
     payload_at: Time,
-    /// The word that a root is gone, of broadcasts that this node has not heard of.
-    held_root_losses: BTreeMap<BroadcastId, (LinkId, Frame)>,
+    unknown_ends: UnknownEnds,
     finished: Finished,
     /// The last releases, which not all peers have heard from this node.
     unsaid: VecDeque<Unsaid>,
@@ -222,7 +223,7 @@ impl Node {
             unverified: BTreeMap::new(),
             untold: Vec::new(),
             payload_at: now,
-            held_root_losses: BTreeMap::new(),
+            unknown_ends: UnknownEnds::default(),
             finished: Finished::default(),
             unsaid: VecDeque::new(),
             held_releases: Held::default(),

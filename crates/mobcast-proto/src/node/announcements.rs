@@ -180,7 +180,7 @@ impl Node {
             Some(untold) => untold.early = early,
             None => self.take_early(early),
         }
-        if let Some((link, frame)) = self.held_root_losses.remove(&id) {
+        if let Some((link, frame)) = self.unknown_ends.take_root_loss(id) {
             self.member_frame(link, frame);
         }
     }

@@ -194,9 +194,7 @@ impl Node {
                 self.verify_end(broadcast, SignatureDomain::Abort, signature, pending);
             }
             Frame::Release { broadcast, signature } => self.release_heard(link, broadcast, signature),
-            Frame::RootLost { broadcast, .. } if !self.broadcasts.contains_key(&broadcast) => {
-                self.hold_root_loss(link, broadcast, frame);
-            }
+            Frame::RootLost { broadcast, .. } if !self.hears_end(link, broadcast, &frame) => {}
             Frame::RootLost { broadcast, signature } => {
                 let pending = Pending::VerifyRootLost { broadcast, frame, link };
                 self.verify_end(broadcast, SignatureDomain::RootLost, signature, pending);

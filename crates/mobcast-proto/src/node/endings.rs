@@ -7,7 +7,7 @@ use crate::broadcast::{Broadcast, Phase};
 use crate::content::manifest::SignatureDomain;
 use crate::group::report::{NodeResult, Report};
 use crate::io::{CloseReason, Event, Failure, Signer};
-use crate::limits::{BROADCASTS_MAX, SILENCE_MAX};
+use crate::limits::SILENCE_MAX;
 use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, Digest, LinkId, NodeId, Signature};
 use crate::wire::frame::Frame;
@@ -116,11 +116,13 @@ impl Node {
         signature: Signature,
         pending: Pending,
     ) {
-        let Some(broadcast) = self.broadcasts.get(&id) else { return };
-        if domain == SignatureDomain::Abort && broadcast.aborted {
+        // What the root signs needs its credential; what the authority signs nothing that came with the broadcast.
+        let root_signs = domain == SignatureDomain::Abort;
+        let broadcast = self.broadcasts.get(&id);
+        if root_signs && broadcast.is_none_or(|broadcast| broadcast.aborted) {
             return;
         }
-        let key = (domain == SignatureDomain::Abort).then_some(broadcast.announcement.credential.key);
+        let key = broadcast.filter(|_| root_signs).map(|broadcast| broadcast.announcement.credential.key);
         let reason = match &pending {
             Pending::VerifyAbort { reason, .. } => reason,
             _ => "",
@@ -176,14 +178,6 @@ impl Node {
         self.child_links().into_iter().for_each(|link| self.send(link, frame.clone()));
     }
 
-    /// The loss of a root may be heard of before its broadcast: those above announce no broadcast that they have given up.
-    pub(super) fn hold_root_loss(&mut self, link: LinkId, id: BroadcastId, frame: Frame) {
-        let from_above = self.upward_link() == Some(link);
-        if from_above && !self.finished.contains(id) && self.held_root_losses.len() < BROADCASTS_MAX {
-            self.held_root_losses.insert(id, (link, frame));
-        }
-    }
-
     pub(super) fn root_loss_verified(&mut self, id: BroadcastId, frame: Frame, from: LinkId, valid: bool) {
         if !valid {
             return self.drop_peer(from, CloseReason::Violation(format!("forged the loss of the root of {id}")));
@@ -193,7 +187,7 @@ impl Node {
             // It was taken for lost: what others say of that is old.
             return;
         }
-        let Some(broadcast) = self.broadcasts.get_mut(&id) else { return };
+        let Some(broadcast) = self.broadcasts.get_mut(&id) else { return self.unknown_root_lost(from, id, frame) };
         if broadcast.root_loss.replace(signature).is_none() {
             self.go_on_without_root(id);
             let links = self.child_links().into_iter().filter(|&link| link != from);
