@@ -338,7 +338,7 @@ impl Coordinator {
             let reason = format!("named by --cluster {name}");
             return self.make_admissible(now, link, join, Place::New(Some(name)), reason);
         }
-        self.joining.insert(link, Joining::new(join));
+        self.joining.insert(link, Joining::new(join, now));
         self.probe_or_decide(now, link);
     }
 

@@ -288,6 +288,15 @@ fn sites_half_a_millisecond_apart_are_told_by_what_all_measured() {
 }
 
 #[test]
+fn more_sites_than_are_measured_at_a_time_are_found() {
+    for between_us in [900, 20_000] {
+        let clusters = found_clusters(120, |n| n % 40, between_us);
+        let is_site = |nodes: &Vec<u32>| nodes.len() == 3 && nodes.iter().all(|n| n % 40 == nodes[0] % 40);
+        assert!(clusters.len() == 40 && clusters.iter().all(is_site), "{between_us} µs apart: {clusters:?}");
+    }
+}
+
+#[test]
 fn nodes_of_one_site_that_are_all_half_a_millisecond_away_stay_together() {
     assert_eq!(found_clusters(9, |_| 1, 600).len(), 1, "no difference shows a border");
 }
