@@ -21,8 +21,8 @@ use under_way::UnderWay;
 const DIAL_PATIENCE: Duration = SILENCE_MAX;
 
 /// After this, the coordinator is told of a peer that does not answer: it may be behind a firewall, and able to dial this
-/// node instead.
-const ANSWER_PATIENCE: Duration = Duration::from_millis(1_500);
+/// node instead. A dial takes three round trips, so that peers answer that are more than a second away; a driver may give it up after five seconds.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(4);
 
 /// A link over which somebody asks to be admitted is closed after this, whatever it says: its place is wanted by others. Admission takes a few
 /// measurements, of up to two seconds each, and a member that takes no place for half of this is given up.
@@ -448,6 +448,8 @@ impl Node {
 mod tests {
     use super::*;
     use crate::group::assignment::tests::assignment;
+    use crate::node::Pending;
+    use crate::node::founder::tests::follower;
     use crate::node::testing::{founder, joiner, linked, outputs};
     use crate::units::{ByteRange, PieceIndex};
     use crate::wire::NODE_UNKNOWN;
@@ -504,6 +506,18 @@ mod tests {
     fn a_busy_link_is_pinged_less_often_than_a_silent_one() {
         assert_eq!(pinged(false), (1..=50).step_by(4).collect::<Vec<_>>(), "every two seconds");
         assert_eq!(pinged(true), [1, 5, 25, 45], "every ten once its round-trip time was measured twice");
+    }
+
+    #[test]
+    fn a_peer_that_does_not_answer_is_complained_of_when_it_cannot_just_be_far_away() {
+        let mut node = follower();
+        let complains = |node: &mut Node, millis: u64| {
+            node.handle_timeout(Time::ZERO + Duration::from_millis(millis));
+            let complaint = |pending: &Pending| matches!(pending, Pending::SignReport(Report::Unreachable { .. }));
+            node.pending.values().any(|pending| complaint(pending))
+        };
+        assert!((1..8).all(|tick| !complains(&mut node, tick * 500)), "three round trips of a second and more");
+        assert!(complains(&mut node, 4_000));
     }
 
     #[test]
