@@ -91,6 +91,7 @@ impl Node {
                 self.report(Report::Result(result));
             }
         }
+        self.finished.failed().into_iter().for_each(|result| self.report(Report::Result(result)));
     }
 
     pub(super) fn fail(&mut self, id: BroadcastId, failure: Failure) {
@@ -332,7 +333,7 @@ impl Node {
 mod tests {
     use super::*;
     use crate::io::Output;
-    use crate::node::founder::tests::{claim, standing};
+    use crate::node::founder::tests::{claim, follower, standing};
     use crate::node::testing::{announcement, descriptor, founder, linked, outputs, to_verify};
 
     /// Broadcasts of the founder that members 1 to 20 wait for.
@@ -384,6 +385,35 @@ mod tests {
         node.forget(Time::ZERO, id);
         outputs(&mut node);
         (node, id)
+    }
+
+    #[test]
+    fn who_comes_to_coordinate_is_told_of_what_a_member_has_declined_until_it_is_over() {
+        let mut node = follower();
+        let parent = linked(&mut node, NodeId(1));
+        let id = BroadcastId { root: NodeId(7), sequence: 0 };
+        let announcement = Box::new(announcement(&node, id.root, descriptor("mob", 64)));
+        outputs(&mut node);
+        node.handle_frame(Time::ZERO, parent, Frame::Announce { broadcast: id, announcement });
+        let token = to_verify(&outputs(&mut node)).expect("it is verified");
+        node.handle_verified(Time::ZERO, token, true);
+        node.decline(Time::ZERO, id, "no use for it".into());
+        node.forget(Time::ZERO, id);
+        let said = |node: &mut Node| {
+            node.pending.clear();
+            node.repeat_reports();
+            let failed =
+                |pending: &Pending| matches!(pending, Pending::SignReport(Report::Result(r)) if r.outcome.is_err());
+            let over = node.finished.latest_first().count();
+            (over, node.pending.values().filter(|pending| failed(pending)).count())
+        };
+        assert_eq!(said(&mut node), (0, 1), "it is not over because it came to nothing here");
+        let release = Frame::Release { broadcast: id, signature: Signature([4; 64]) };
+        outputs(&mut node);
+        node.handle_frame(Time::ZERO, parent, release);
+        let token = to_verify(&outputs(&mut node)).expect("it is verified");
+        node.handle_verified(Time::ZERO, token, true);
+        assert_eq!(said(&mut node), (1, 0));
     }
 
     #[test]

@@ -67,6 +67,7 @@ impl Node {
     pub(super) fn release_signed(&mut self, id: BroadcastId, signature: Signature) {
         self.pass_release_on(id, signature, None);
         self.tell_released(id);
+        self.finished.forget_failure(id);
         self.coordination.note_released(id);
     }
 
@@ -123,6 +124,7 @@ impl Node {
             return;
         }
         if !self.broadcasts.contains_key(&id) {
+            self.finished.forget_failure(id);
             return self.pass_unknown_end_on(from, frame);
         }
         let now = self.now;
