@@ -302,7 +302,8 @@ impl Node {
         }
     }
 
-    /// Closes a link; what hangs on it learns of it as if it had gone by itself.
+    /// Closes a link. What is exchanged over it ends as if it had gone by itself, and nobody waits for what was passed on over it; only the end of
+    /// one that is silent means that the member may be gone.
     pub(super) fn close(&mut self, link: LinkId, reason: CloseReason) {
         if let Some(state) = self.links.remove(&link) {
             if !state.is_retired() {
@@ -317,8 +318,8 @@ impl Node {
                 return;
             }
             state.member().into_iter().for_each(|node| self.close_retired(node));
-            if let (Some(node), true) = (state.member(), silent) {
-                self.member_link_down(node);
+            if let Some(node) = state.member() {
+                if silent { self.member_link_down(node) } else { self.way_gone(node) }
             } else if let (None, Some(Dial::Member { node, .. })) = (state.member(), state.dial) {
                 self.dial_failed(node);
             }
