@@ -140,6 +140,15 @@ impl Coordinator {
             let addresses = self.members[cluster.members.first()?].addresses.clone();
             (!addresses.is_empty()).then_some(Leader { cluster: id, addresses })
         };
-        self.clusters.iter().filter(|(id, _)| wanted(**id)).filter_map(leader).take(most).collect()
+        self.clusters.iter().filter(|(id, _)| wanted(**id)).filter_map(leader).take(PROBES_MAX).collect()
+    }
+
+    /// Whether a node would found a cluster, and there are as many as there may be.
+    pub(super) fn has_no_room_for(&self, place: &Place) -> bool {
+        let is_there = match place {
+            Place::Cluster(cluster) => self.clusters.contains_key(cluster),
+            Place::New(name) => self.clusters.values().any(|cluster| Some(&cluster.name) == name.as_ref()),
+        };
+        !is_there && self.clusters.len() >= CLUSTERS_MAX
     }
 }
