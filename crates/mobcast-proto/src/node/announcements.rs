@@ -270,7 +270,7 @@ impl Node {
         }
         let loss = |b: &Broadcast| b.root_loss.map(|signature| Frame::RootLost { broadcast: b.id, signature });
         let release = |b: &Broadcast| b.release.map(|signature| Frame::Release { broadcast: b.id, signature });
-        let losses = self.broadcasts.values().filter_map(loss);
+        let losses = self.broadcasts.values().filter_map(loss).chain(self.unknown_ends.root_losses());
         let releases = self.broadcasts.values().filter_map(release);
         let adrift = self.membership.adrift.then_some(Frame::Adrift);
         let frames: Vec<Frame> = losses.chain(releases).chain(adrift).collect();

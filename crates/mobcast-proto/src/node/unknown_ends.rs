@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use crate::limits::BROADCASTS_MAX;
 use crate::time::{Duration, Time};
-use crate::units::{BroadcastId, LinkId};
+use crate::units::{BroadcastId, LinkId, NodeId};
 use crate::wire::frame::Frame;
 
 use super::Node;
@@ -18,7 +18,7 @@ const PASSED_ON_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct UnknownEnds {
     /// What was passed on within the interval, the oldest first.
     passed_on: VecDeque<(Time, Frame)>,
-    /// The word that a root is gone, of broadcasts that this node has not heard of, the oldest first.
+    /// The word that a root is gone, the oldest first: this node may hear of the broadcast yet, and those who come below it have to know.
     root_losses: VecDeque<(BroadcastId, LinkId, Frame)>,
 }
 
@@ -50,6 +50,16 @@ impl UnknownEnds {
         let at = self.root_losses.iter().position(|(other, ..)| *other == id)?;
         self.root_losses.remove(at).map(|(_, link, frame)| (link, frame))
     }
+
+    /// What was heard of the loss of roots.
+    pub(super) fn root_losses(&self) -> impl Iterator<Item = Frame> {
+        self.root_losses.iter().map(|(.., frame)| frame.clone())
+    }
+
+    /// A root that was said to be lost is there again.
+    pub(super) fn root_is_back(&mut self, root: NodeId) {
+        self.root_losses.retain(|(id, ..)| id.root != root);
+    }
 }
 
 impl Node {
@@ -72,7 +82,7 @@ impl Node {
 
     /// The loss of a root may be heard of before its broadcast: those above announce no broadcast that they have given up.
     pub(super) fn unknown_root_lost(&mut self, from: LinkId, id: BroadcastId, end: Frame) {
-        if !self.finished.contains(id) {
+        if self.upward_link() == Some(from) {
             self.unknown_ends.hold_root_loss(id, from, end.clone());
         }
         self.pass_unknown_end_on(from, end);
@@ -85,7 +95,7 @@ mod tests {
     use crate::io::Output;
     use crate::node::founder::tests::follower;
     use crate::node::testing::{announcement, descriptor, linked, outputs, to_verify};
-    use crate::units::{NodeId, Signature};
+    use crate::units::Signature;
 
     const ROOT: NodeId = NodeId(7);
     const ID: BroadcastId = BroadcastId { root: ROOT, sequence: 0 };
@@ -150,6 +160,20 @@ mod tests {
                 assert_eq!(between.passes_on(5_000, link, release()), [], "not from above");
             }
         }
+    }
+
+    #[test]
+    fn who_comes_below_one_that_has_not_got_a_broadcast_hears_from_it_that_the_root_is_gone_until_it_is_back() {
+        let mut between = Between::new();
+        let loss = Frame::RootLost { broadcast: ID, signature: SIGNATURE };
+        between.passes_on(0, between.above, loss.clone());
+        let told = |between: &mut Between| {
+            between.node.greet_child(between.below);
+            outputs(&mut between.node)
+        };
+        assert_eq!(told(&mut between), [Output::Send { link: between.below, frame: loss }]);
+        between.node.root_is_back(ROOT);
+        assert_eq!(told(&mut between), []);
     }
 
     #[test]
