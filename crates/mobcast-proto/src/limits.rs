@@ -114,7 +114,7 @@ pub const PLANNED_PEERS_MAX: usize = LINKS_MAX - COORDINATOR_CHILDREN_MAX - NEWC
 /// Global peers that a joining node is told to connect to: one in every other cluster, up to this many.
 pub const GLOBAL_PEERS_TOLD: usize = 15;
 
-/// Clusters whose leaders a joining node probes at most.
+/// Clusters whose leaders a joining node probes at a time.
 pub const PROBES_MAX: usize = 16;
 /// Bytes of filler that one request of a measurement asks for.
 pub const FILLER_BYTES_MAX: u32 = 1 << 20;

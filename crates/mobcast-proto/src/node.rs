@@ -51,6 +51,7 @@ mod rivals;
 mod succession;
 #[cfg(test)]
 pub(crate) mod testing;
+mod unknown_ends;
 mod unwanted;
 pub mod view;
 
@@ -58,6 +59,7 @@ use finished::Finished;
 use links::Link;
 use membership::Membership;
 use releases::{Held, Unsaid};
+use unknown_ends::UnknownEnds;
 
 /// How often links are looked after.
 const TICK: Duration = Duration::from_millis(500);
@@ -165,8 +167,7 @@ pub struct Node {
     untold: Vec<Untold>,
     /// When payload of any broadcast arrived last.
     payload_at: Time,
-    /// The word that a root is gone, of broadcasts that this node has not heard of.
-    held_root_losses: BTreeMap<BroadcastId, (LinkId, Frame)>,
+    unknown_ends: UnknownEnds,
     finished: Finished,
     /// What roots have said of the last broadcasts that they gave up, for those who have not heard it.
     aborts: VecDeque<(BroadcastId, Frame)>,
@@ -224,7 +225,7 @@ impl Node {
             unverified: BTreeMap::new(),
             untold: Vec::new(),
             payload_at: now,
-            held_root_losses: BTreeMap::new(),
+            unknown_ends: UnknownEnds::default(),
             finished: Finished::default(),
             aborts: VecDeque::new(),
             unsaid: VecDeque::new(),
@@ -457,7 +458,9 @@ impl Node {
         range: ByteRange,
     ) {
         self.set_now(now);
-        let Some(state) = self.links.get_mut(&link) else { return };
+        let Some(state) = self.links.get_mut(&link) else {
+            return self.outputs.push_back(Output::Close { link, reason: CloseReason::Unneeded });
+        };
         state.heard(now);
         match state.identity() {
             Some(PeerIdentity::Member { .. }) if state.is_retired() => {}

@@ -338,7 +338,7 @@ impl Coordinator {
             let reason = format!("named by --cluster {name}");
             return self.make_admissible(now, link, join, Place::New(Some(name)), reason);
         }
-        self.joining.insert(link, Joining::new(join));
+        self.joining.insert(link, Joining::new(join, now));
         self.probe_or_decide(now, link);
     }
 
@@ -388,8 +388,13 @@ impl Coordinator {
 
     fn admit(&mut self, now: Time, waiting: Vec<Admissible>) {
         for (link, join, place, reason) in waiting {
-            let key = join.key;
+            let (key, is_crowded) = (join.key, self.has_no_room_for(&place));
             let node = self.add_member(join, place);
+            let cluster = self.cluster_name(self.members[&node].info.cluster);
+            let crowded = || {
+                format!("put into {cluster}, because a group has {CLUSTERS_MAX} clusters at most; otherwise {reason}")
+            };
+            let reason = if is_crowded { crowded() } else { reason };
             self.decisions.push_back(Decision::Admit { link, node, key, reason });
         }
         self.completion_at = Some(now + COMPLETION_PAUSE);

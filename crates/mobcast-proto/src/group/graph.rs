@@ -69,6 +69,8 @@ pub struct Graph {
     pairs: BTreeSet<(NodeId, NodeId)>,
     /// Who has dialled whom in vain: a firewall lets nobody in, or nobody from there.
     in_vain: BTreeSet<(NodeId, NodeId)>,
+    /// In each cluster, the first member that may have room for another child: those before it have none.
+    with_room: BTreeMap<ClusterId, NodeId>,
 }
 
 impl Graph {
@@ -76,7 +78,8 @@ impl Graph {
     pub fn new(top: NodeId) -> Graph {
         let (orphans, estranged, shunned) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let (cursors, pairs, in_vain) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        Graph { top, vertices: BTreeMap::new(), orphans, estranged, shunned, cursors, pairs, in_vain }
+        let (vertices, with_room) = (BTreeMap::new(), BTreeMap::new());
+        Graph { top, vertices, orphans, estranged, shunned, cursors, pairs, in_vain, with_room }
     }
 
     /// Nodes in it.
@@ -177,7 +180,11 @@ impl Graph {
     /// Takes `node` from its parent.
     pub fn detach(&mut self, node: NodeId) {
         if let Some(parent) = self.vertices.get_mut(&node).and_then(|v| v.parent.take()) {
-            self.vertex_mut(parent).children.remove(&node);
+            let vertex = self.vertex_mut(parent);
+            vertex.children.remove(&node);
+            let cluster = vertex.cluster;
+            let first = self.with_room.entry(cluster).or_insert(parent);
+            *first = parent.min(*first);
             self.orphans.insert(node);
         }
     }
@@ -191,16 +198,21 @@ impl Graph {
 
     /// The place for `node` in the control tree: below a member of its own cluster, so that what goes down the tree
     /// enters each cluster once; the first of a cluster goes below the coordinator. Earlier members come first, which
-    /// keeps the tree shallow.
-    pub fn find_parent(&self, node: NodeId, cluster: ClusterId, members: &[NodeId]) -> NodeId {
+    /// keeps the tree shallow; `members` are in the order of their numbers.
+    pub fn find_parent(&mut self, node: NodeId, cluster: ClusterId, members: &[NodeId]) -> NodeId {
         let top = self.top;
         let top_children = self.vertices[&top].children.len();
         let near_top = self.vertices[&top].cluster == cluster && top_children < COORDINATOR_LOCAL_CHILDREN_MAX;
         if near_top {
             return top;
         }
-        let within = members.iter().copied().find(|&m| self.can_adopt(m, node));
-        if let Some(parent) = within {
+        // Most are full in a large cluster: they are passed over once.
+        let first = self.with_room.get(&cluster).copied().unwrap_or_default();
+        let from = members.partition_point(|&member| member < first);
+        let is_full = |member: &&NodeId| self.vertices[member].children.len() >= TREE_CHILDREN_MAX;
+        let rest = &members[from + members[from..].iter().take_while(is_full).count()..];
+        self.with_room.extend(rest.first().map(|&first| (cluster, first)));
+        if let Some(parent) = rest.iter().copied().find(|&member| self.can_adopt(member, node)) {
             return parent;
         }
         if top_children < COORDINATOR_CHILDREN_MAX {
@@ -254,7 +266,10 @@ impl Graph {
             }
         }
         for &peer in members {
-            if missing > 0 && self.can_link(node, peer, LOCAL_PEERS_MAX) {
+            if missing == 0 {
+                break;
+            }
+            if self.can_link(node, peer, LOCAL_PEERS_MAX) {
                 self.link(node, peer);
                 missing -= 1;
             }
@@ -490,5 +505,33 @@ impl Graph {
 
     fn vertex_mut(&mut self, node: NodeId) -> &mut Vertex {
         self.vertices.get_mut(&node).expect("links lead to nodes of the graph")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_members_with_room_are_the_parents_also_where_room_has_come_again() {
+        let (top, cluster) = (NodeId(0), ClusterId(1));
+        let mut graph = Graph::new(top);
+        graph.add(top, ClusterId(0), true);
+        let mut members: Vec<NodeId> = Vec::new();
+        let put = |graph: &mut Graph, members: &[NodeId], node: NodeId| {
+            let parent = graph.find_parent(node, cluster, members);
+            graph.set_parent(node, parent);
+            parent.0
+        };
+        for node in (1..=100).map(NodeId) {
+            graph.add(node, cluster, true);
+            members.push(node);
+            let expected = if node.0 == 1 { 0 } else { 1 + (node.0 - 2) / TREE_CHILDREN_MAX as u32 };
+            assert_eq!(put(&mut graph, &members, node), expected, "{node}");
+        }
+        graph.remove(NodeId(5));
+        members.retain(|member| *member != NodeId(5));
+        let parents = [34, 35].map(|orphan| put(&mut graph, &members, NodeId(orphan)));
+        assert_eq!(parents, [1, 13]);
     }
 }

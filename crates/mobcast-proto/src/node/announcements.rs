@@ -11,7 +11,7 @@ use crate::content::manifest::{Batch, SignatureDomain, signed_message};
 use crate::fetch::peer::Standing;
 use crate::group::report::{NodeResult, Report, Traffic};
 use crate::io::{Check, CloseReason, Event};
-use crate::limits::BROADCASTS_MAX;
+use crate::limits::{BROADCASTS_MAX, PASSED_ON_BYTES_MAX};
 use crate::units::{BroadcastId, LinkId, Signature};
 use crate::wire::frame::Frame;
 
@@ -200,7 +200,7 @@ impl Node {
             Some(untold) => untold.early = early,
             None => self.take_early(early),
         }
-        if let Some((link, frame)) = self.held_root_losses.remove(&id) {
+        if let Some((link, frame)) = self.unknown_ends.take_root_loss(id) {
             self.member_frame(link, frame);
         }
     }
@@ -282,16 +282,29 @@ impl Node {
         }
     }
 
-    /// A node that has just taken its place in the tree may have missed what went down it.
+    /// A node that has just taken its place in the tree may have missed what went down it. Of objects in one frame it gets those that are not
+    /// over, and as many as there is room for: all were announced to it when its link came up, and it can ask for them.
     pub(super) fn greet_child(&mut self, link: LinkId) {
-        let wholes = self.broadcasts.values().filter(|b| b.is_announced()).filter_map(Broadcast::whole_frame);
+        for broadcast in self.broadcasts.values().map(|b| b.id).collect::<Vec<_>>() {
+            self.greet_with_whole(link, broadcast);
+        }
         let loss = |b: &Broadcast| b.root_loss.map(|signature| Frame::RootLost { broadcast: b.id, signature });
         let release = |b: &Broadcast| b.release.map(|signature| Frame::Release { broadcast: b.id, signature });
-        let losses = self.broadcasts.values().filter_map(loss);
+        let losses = self.broadcasts.values().filter_map(loss).chain(self.unknown_ends.root_losses());
         let releases = self.broadcasts.values().filter_map(release);
         let adrift = self.membership.adrift.then_some(Frame::Adrift);
-        let frames: Vec<Frame> = wholes.chain(losses).chain(releases).chain(adrift).collect();
+        let frames: Vec<Frame> = losses.chain(releases).chain(adrift).collect();
         frames.into_iter().for_each(|frame| self.send(link, frame));
+    }
+
+    fn greet_with_whole(&mut self, link: LinkId, id: BroadcastId) {
+        let wanted = self.broadcasts.get(&id).filter(|b| b.is_announced() && !b.released);
+        if let Some(frame) = wanted.and_then(Broadcast::whole_frame)
+            && self.under_way(link) < PASSED_ON_BYTES_MAX
+        {
+            let bytes = frame.encode().len();
+            self.pass_on(link, frame, bytes);
+        }
     }
 
     /// Sends an object in one frame to those who have it from this node.
@@ -493,6 +506,45 @@ mod tests {
             }
             assert_eq!((node.broadcasts.contains_key(&ID), is_closed), (is_taken, !is_taken), "manifest of {of}");
         }
+    }
+
+    /// A node that has so many objects of 60 kB each in one frame.
+    fn with_wholes(count: u32) -> (Node, Vec<BroadcastId>) {
+        let mut node = founder();
+        let object = HashedObject::of([5; 60_000].as_slice().into());
+        let object_hash = object.hash();
+        let descriptor = || Descriptor { piece_size: 64 << 10, length: Some(60_000), ..descriptor("mob", 1) };
+        let ids = (0..count).map(|_| {
+            let id = node.broadcast(Time::ZERO, descriptor(), Some(object.clone())).expect("there is room");
+            node.descriptor_signed(id, SIGNATURE);
+            let last = object.piece().into_iter().collect();
+            node.handle_source_end(Time::ZERO, id, last, 60_000, object_hash);
+            node.batch_signed(id, SIGNATURE);
+            id
+        });
+        let ids = ids.collect();
+        outputs(&mut node);
+        (node, ids)
+    }
+
+    #[test]
+    fn who_takes_its_place_below_is_sent_the_objects_that_are_not_over_as_far_as_there_is_room() {
+        let wholes = |node: &mut Node, link: LinkId| {
+            node.greet_child(link);
+            let whole = |output: Output| match output {
+                Output::Send { link: to, frame: Frame::Whole { broadcast, .. } } if to == link => Some(broadcast),
+                _ => None,
+            };
+            outputs(node).into_iter().filter_map(whole).collect::<Vec<_>>()
+        };
+        let (mut node, ids) = with_wholes(20);
+        let link = linked(&mut node, NodeId(1));
+        let announced = |output: &Output| matches!(output, Output::Send { frame: Frame::Announce { .. }, .. });
+        assert_eq!(outputs(&mut node).iter().filter(|output| announced(output)).count(), 20, "it can ask for all");
+        node.tell_released(ids[0]);
+        let room = PASSED_ON_BYTES_MAX.div_ceil(60_000);
+        assert_eq!(wholes(&mut node, link), ids[1..=room]);
+        assert_eq!(wholes(&mut node, link), [], "these are not known to be through");
     }
 
     #[test]

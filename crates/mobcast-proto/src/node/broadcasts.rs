@@ -121,16 +121,19 @@ impl Node {
         }
         // What this node's application does not want, others may still be waiting for; it may have to coordinate them.
         let over = |b: &Broadcast| id.root == b.swarm().standing.node || b.released || b.aborted || b.release.is_some();
-        if self.broadcasts.remove(&id).is_none_or(|broadcast| over(&broadcast)) {
-            self.coordination.forget(id);
-        } else {
-            self.coordination.note_unwanted(id);
+        let open = self.broadcasts.remove(&id).filter(|broadcast| !over(broadcast));
+        match &open {
+            Some(_) => self.coordination.note_unwanted(id),
+            None => self.coordination.forget(id),
         }
         self.share_open_budget(None);
         for (link, piece) in self.uploads.remove_broadcast(id) {
             self.send(link, Frame::Reject { broadcast: id, piece });
         }
-        self.finished.insert(id);
+        match open.and_then(|broadcast| broadcast.result).filter(|result| result.outcome.is_err()) {
+            Some(result) => self.finished.insert_failed(result),
+            None => self.finished.insert(id),
+        }
     }
 
     /// The node leaves the group.
@@ -203,9 +206,7 @@ impl Node {
                 self.verify_end(broadcast, SignatureDomain::Abort, signature, pending);
             }
             Frame::Release { broadcast, signature } => self.release_heard(link, broadcast, signature),
-            Frame::RootLost { broadcast, .. } if !self.broadcasts.contains_key(&broadcast) => {
-                self.hold_root_loss(link, broadcast, frame);
-            }
+            Frame::RootLost { broadcast, .. } if !self.hears_end(link, broadcast, &frame) => {}
             Frame::RootLost { broadcast, signature } => {
                 let pending = Pending::VerifyRootLost { broadcast, frame, link };
                 self.verify_end(broadcast, SignatureDomain::RootLost, signature, pending);

@@ -559,10 +559,11 @@ impl Node {
         broadcasts.into_iter().for_each(|broadcast| self.release_if_over(broadcast));
     }
 
-    /// A member says that it leaves.
+    /// A member says that it leaves. Its link is closed here as well: what it would still bring nobody could be blamed for.
     pub(super) fn member_leaves(&mut self, link: LinkId) {
         let Some(node) = self.member_at(link) else { return };
         let was_child = self.coordinator.is_some() && self.membership.children.contains(&node);
+        self.outputs.push_back(Output::Close { link, reason: CloseReason::Unneeded });
         self.link_down(link);
         if was_child {
             // It will not come back over another place in the tree.

@@ -7,7 +7,7 @@ use crate::broadcast::{Broadcast, Phase};
 use crate::content::manifest::SignatureDomain;
 use crate::group::report::{NodeResult, Report};
 use crate::io::{CloseReason, Event, Failure, Signer};
-use crate::limits::{BROADCASTS_MAX, SILENCE_MAX};
+use crate::limits::SILENCE_MAX;
 use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, Digest, LinkId, NodeId, Signature};
 use crate::wire::frame::Frame;
@@ -91,6 +91,7 @@ impl Node {
                 self.report(Report::Result(result));
             }
         }
+        self.finished.failed().into_iter().for_each(|result| self.report(Report::Result(result)));
     }
 
     pub(super) fn fail(&mut self, id: BroadcastId, failure: Failure) {
@@ -116,11 +117,13 @@ impl Node {
         signature: Signature,
         pending: Pending,
     ) {
-        let Some(broadcast) = self.broadcasts.get(&id) else { return };
-        if domain == SignatureDomain::Abort && broadcast.aborted {
+        // What the root signs needs its credential; what the authority signs nothing that came with the broadcast.
+        let root_signs = domain == SignatureDomain::Abort;
+        let broadcast = self.broadcasts.get(&id);
+        if root_signs && broadcast.is_none_or(|broadcast| broadcast.aborted) {
             return;
         }
-        let key = (domain == SignatureDomain::Abort).then_some(broadcast.announcement.credential.key);
+        let key = broadcast.filter(|_| root_signs).map(|broadcast| broadcast.announcement.credential.key);
         let reason = match &pending {
             Pending::VerifyAbort { reason, .. } => reason,
             _ => "",
@@ -191,14 +194,6 @@ impl Node {
         self.child_links().into_iter().for_each(|link| self.send(link, frame.clone()));
     }
 
-    /// The loss of a root may be heard of before its broadcast: those above announce no broadcast that they have given up.
-    pub(super) fn hold_root_loss(&mut self, link: LinkId, id: BroadcastId, frame: Frame) {
-        let from_above = self.upward_link() == Some(link);
-        if from_above && !self.finished.contains(id) && self.held_root_losses.len() < BROADCASTS_MAX {
-            self.held_root_losses.insert(id, (link, frame));
-        }
-    }
-
     pub(super) fn root_loss_verified(&mut self, id: BroadcastId, frame: Frame, from: LinkId, valid: bool) {
         if !valid {
             return self.drop_peer(from, CloseReason::Violation(format!("forged the loss of the root of {id}")));
@@ -208,7 +203,7 @@ impl Node {
             // It was taken for lost: what others say of that is old.
             return;
         }
-        let Some(broadcast) = self.broadcasts.get_mut(&id) else { return };
+        let Some(broadcast) = self.broadcasts.get_mut(&id) else { return self.unknown_root_lost(from, id, frame) };
         if broadcast.root_loss.replace(signature).is_none() {
             self.go_on_without_root(id);
             let links = self.child_links().into_iter().filter(|&link| link != from);
@@ -353,7 +348,7 @@ impl Node {
 mod tests {
     use super::*;
     use crate::io::Output;
-    use crate::node::founder::tests::{claim, standing};
+    use crate::node::founder::tests::{claim, follower, standing};
     use crate::node::testing::{announcement, descriptor, founder, linked, outputs, to_verify};
 
     /// Broadcasts of the founder that members 1 to 20 wait for.
@@ -405,6 +400,35 @@ mod tests {
         node.forget(Time::ZERO, id);
         outputs(&mut node);
         (node, id)
+    }
+
+    #[test]
+    fn who_comes_to_coordinate_is_told_of_what_a_member_has_declined_until_it_is_over() {
+        let mut node = follower();
+        let parent = linked(&mut node, NodeId(1));
+        let id = BroadcastId { root: NodeId(7), sequence: 0 };
+        let announcement = Box::new(announcement(&node, id.root, descriptor("mob", 64)));
+        outputs(&mut node);
+        node.handle_frame(Time::ZERO, parent, Frame::Announce { broadcast: id, announcement });
+        let token = to_verify(&outputs(&mut node)).expect("it is verified");
+        node.handle_verified(Time::ZERO, token, true);
+        node.decline(Time::ZERO, id, "no use for it".into());
+        node.forget(Time::ZERO, id);
+        let said = |node: &mut Node| {
+            node.pending.clear();
+            node.repeat_reports();
+            let failed =
+                |pending: &Pending| matches!(pending, Pending::SignReport(Report::Result(r)) if r.outcome.is_err());
+            let over = node.finished.latest_first().count();
+            (over, node.pending.values().filter(|pending| failed(pending)).count())
+        };
+        assert_eq!(said(&mut node), (0, 1), "it is not over because it came to nothing here");
+        let release = Frame::Release { broadcast: id, signature: Signature([4; 64]) };
+        outputs(&mut node);
+        node.handle_frame(Time::ZERO, parent, release);
+        let token = to_verify(&outputs(&mut node)).expect("it is verified");
+        node.handle_verified(Time::ZERO, token, true);
+        assert_eq!(said(&mut node), (1, 0));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::group::report::NodeResult;
 use crate::limits::BROADCASTS_MAX;
 use crate::units::{BroadcastId, NodeId};
 
@@ -16,6 +17,8 @@ pub(super) struct Finished {
     runs: BTreeMap<NodeId, BTreeMap<u32, u32>>,
     /// The last ones, from the oldest on.
     latest: VecDeque<BroadcastId>,
+    /// Of those what was reported of the ones that came to nothing here.
+    failed: BTreeMap<BroadcastId, NodeResult>,
 }
 
 impl Finished {
@@ -25,7 +28,7 @@ impl Finished {
         }
         self.latest.push_back(id);
         if self.latest.len() > BROADCASTS_MAX {
-            self.latest.pop_front();
+            self.latest.pop_front().into_iter().for_each(|oldest| self.forget_failure(oldest));
         }
         let runs = self.runs.entry(id.root).or_default();
         let before = runs.range(..id.sequence).next_back().filter(|&(_, last)| last + 1 == id.sequence);
@@ -46,9 +49,25 @@ impl Finished {
         run.is_some_and(|(_, &last)| id.sequence <= last)
     }
 
-    /// The last ones, at most [`BROADCASTS_MAX`].
+    /// One that came to nothing here, which whoever comes to coordinate has to be told.
+    pub(super) fn insert_failed(&mut self, result: NodeResult) {
+        self.insert(result.broadcast);
+        self.failed.insert(result.broadcast, result);
+    }
+
+    /// Nobody waits for the result of one any more.
+    pub(super) fn forget_failure(&mut self, id: BroadcastId) {
+        self.failed.remove(&id);
+    }
+
+    /// What was reported of the last ones that came to nothing here.
+    pub(super) fn failed(&self) -> Vec<NodeResult> {
+        self.failed.values().cloned().collect()
+    }
+
+    /// The last ones, at most [`BROADCASTS_MAX`], but for those that came to nothing here.
     pub(super) fn latest_first(&self) -> impl Iterator<Item = BroadcastId> + '_ {
-        self.latest.iter().rev().copied()
+        self.latest.iter().rev().copied().filter(|id| !self.failed.contains_key(id))
     }
 }
 

@@ -83,6 +83,7 @@ impl Node {
 
     /// A root that was given up, or said to be lost, is a member again.
     pub(super) fn root_is_back(&mut self, root: NodeId) {
+        self.unknown_ends.root_is_back(root);
         self.broadcasts.values_mut().filter(|broadcast| broadcast.id.root == root).for_each(Broadcast::regain_root);
     }
 }

@@ -21,8 +21,8 @@ use under_way::UnderWay;
 const DIAL_PATIENCE: Duration = SILENCE_MAX;
 
 /// After this, the coordinator is told of a peer that does not answer: it may be behind a firewall, and able to dial this
-/// node instead.
-const ANSWER_PATIENCE: Duration = Duration::from_millis(1_500);
+/// node instead. A dial takes three round trips, so that peers answer that are more than a second away; a driver may give it up after five seconds.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(4);
 
 /// A link over which somebody asks to be admitted is closed after this, whatever it says: its place is wanted by others. Admission takes a few
 /// measurements, of up to two seconds each, and a member that takes no place for half of this is given up.
@@ -302,7 +302,8 @@ impl Node {
         }
     }
 
-    /// Closes a link; what hangs on it learns of it as if it had gone by itself.
+    /// Closes a link. What is exchanged over it ends as if it had gone by itself, and nobody waits for what was passed on over it; only the end of
+    /// one that is silent means that the member may be gone.
     pub(super) fn close(&mut self, link: LinkId, reason: CloseReason) {
         if let Some(state) = self.links.remove(&link) {
             if !state.is_retired() {
@@ -317,8 +318,8 @@ impl Node {
                 return;
             }
             state.member().into_iter().for_each(|node| self.close_retired(node));
-            if let (Some(node), true) = (state.member(), silent) {
-                self.member_link_down(node);
+            if let Some(node) = state.member() {
+                if silent { self.member_link_down(node) } else { self.way_gone(node) }
             } else if let (None, Some(Dial::Member { node, .. })) = (state.member(), state.dial) {
                 self.dial_failed(node);
             }
@@ -448,7 +449,10 @@ impl Node {
 mod tests {
     use super::*;
     use crate::group::assignment::tests::assignment;
-    use crate::node::testing::{founder, joiner, outputs};
+    use crate::node::Pending;
+    use crate::node::founder::tests::follower;
+    use crate::node::testing::{founder, joiner, linked, outputs};
+    use crate::units::{ByteRange, PieceIndex};
     use crate::wire::NODE_UNKNOWN;
 
     fn greets(node: &mut Node, member: u32, cluster: u32) -> Option<ClusterId> {
@@ -506,6 +510,18 @@ mod tests {
     }
 
     #[test]
+    fn a_peer_that_does_not_answer_is_complained_of_when_it_cannot_just_be_far_away() {
+        let mut node = follower();
+        let complains = |node: &mut Node, millis: u64| {
+            node.handle_timeout(Time::ZERO + Duration::from_millis(millis));
+            let complaint = |pending: &Pending| matches!(pending, Pending::SignReport(Report::Unreachable { .. }));
+            node.pending.values().any(|pending| complaint(pending))
+        };
+        assert!((1..8).all(|tick| !complains(&mut node, tick * 500)), "three round trips of a second and more");
+        assert!(complains(&mut node, 4_000));
+    }
+
+    #[test]
     fn whoever_asks_to_be_admitted_for_ever_is_closed_however_often_it_pings() {
         let mut node = founder();
         let hello = Hello { node: NODE_UNKNOWN, ..node.hello(0) };
@@ -519,6 +535,19 @@ mod tests {
         assert!((1..20).all(|now| !is_closed(&mut node, second(now))));
         assert!(is_closed(&mut node, second(20)));
         node.check_invariants();
+    }
+
+    #[test]
+    fn the_link_of_a_member_that_leaves_is_closed_here_too_and_so_is_one_that_goes_on_sending() {
+        let mut node = founder();
+        let link = linked(&mut node, NodeId(1));
+        outputs(&mut node);
+        let close = Output::Close { link, reason: CloseReason::Unneeded };
+        node.handle_frame(Time::ZERO, link, Frame::Bye);
+        assert!(outputs(&mut node).contains(&close));
+        let (range, piece) = (ByteRange { start: 0, end: 1 }, PieceIndex(0));
+        node.handle_payload(Time::ZERO, link, BroadcastId { root: NodeId(0), sequence: 0 }, piece, range);
+        assert_eq!(outputs(&mut node), [close]);
     }
 
     #[test]

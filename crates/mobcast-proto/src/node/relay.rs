@@ -134,7 +134,7 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::Output;
+    use crate::io::{CloseReason, Output};
     use crate::limits::FRAME_BYTES_MAX;
     use crate::node::testing::{founder, linked, outputs};
     use crate::time::Time;
@@ -250,6 +250,16 @@ mod tests {
         between.node.handle_link_down(Time::ZERO, below);
         let answer = (above, Frame::WayClear { token: 7 });
         assert!(sent(&mut between.node).contains(&answer), "what was on its way is lost, and awaited no more");
+    }
+
+    #[test]
+    fn a_way_is_clear_when_this_node_closes_the_link_below() {
+        let mut between = Between::new();
+        let (above, [below, _]) = (between.above, between.below);
+        between.passes_on(&[10, 20]);
+        assert_eq!(between.said(above, Frame::CheckWay { token: 7 }).len(), 1);
+        between.node.close(below, CloseReason::Unneeded);
+        assert_eq!(sent(&mut between.node), [(above, Frame::WayClear { token: 7 })]);
     }
 
     #[test]

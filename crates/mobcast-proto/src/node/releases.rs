@@ -67,6 +67,7 @@ impl Node {
     pub(super) fn release_signed(&mut self, id: BroadcastId, signature: Signature) {
         self.pass_release_on(id, signature, None);
         self.tell_released(id);
+        self.finished.forget_failure(id);
         self.coordination.note_released(id);
     }
 
@@ -76,10 +77,10 @@ impl Node {
         if let Some(unsaid) = self.unsaid.iter_mut().find(is_it).filter(|unsaid| !unsaid.known.contains(&link)) {
             unsaid.known.push(link);
         }
-        if self.is_released_already(id, signature, link) {
+        let frame = Frame::Release { broadcast: id, signature };
+        if self.is_released_already(id, signature, link) || !self.hears_end(link, id, &frame) {
             return;
         }
-        let frame = Frame::Release { broadcast: id, signature };
         let pending = Pending::VerifyRelease { broadcast: id, frame, link };
         self.verify_end(id, SignatureDomain::Release, signature, pending);
     }
@@ -122,6 +123,10 @@ impl Node {
             }
             return;
         }
+        if !self.broadcasts.contains_key(&id) {
+            self.finished.forget_failure(id);
+            return self.pass_unknown_end_on(from, frame);
+        }
         let now = self.now;
         let due =
             |b: &Broadcast| b.release_awaited || b.release_passed_at.is_none_or(|at| now.since(at) >= RELEASE_INTERVAL);
@@ -161,6 +166,8 @@ impl Node {
             }
         }
         if new {
+            // It comes from others too, when the broadcast may be forgotten here.
+            self.unknown_ends.note(Frame::Release { broadcast: id, signature }, self.now);
             self.unsaid.truncate(UNSAID_MAX - 1);
             let known = children.into_iter().chain(from).collect();
             self.unsaid.push_front(Unsaid { broadcast: id, signature, known });

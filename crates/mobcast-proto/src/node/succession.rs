@@ -50,7 +50,9 @@ impl Node {
     /// Entrusts the successors with the authority's key, and with whom to expect.
     pub(super) fn entrust_successors(&mut self) {
         let Some(coordinator) = &self.coordinator else { return };
-        let (successors, children) = (coordinator.successors(), coordinator.children());
+        let (successors, mut children) = (coordinator.successors(), coordinator.children());
+        // Where nobody else has room it may have more than a frame names.
+        children.truncate(LINKS_MAX);
         for node in successors {
             let Some(link) = self.link_to(node).filter(|_| self.membership.children.contains(&node)) else { continue };
             if self.coordination.entrusted.get(&node) != Some(&children) {
@@ -436,7 +438,10 @@ impl Node {
         }
         self.drain_coordinator();
         for (from, report) in regency.held {
-            self.handle_report(from, report);
+            // Whoever was lost meanwhile holds nothing any more.
+            if self.coordinator.as_ref().is_some_and(|coordinator| coordinator.member(from).is_some()) {
+                self.handle_report(from, report);
+            }
         }
         let ids: Vec<_> = self.broadcasts.keys().collect();
         ids.into_iter().for_each(|id| self.release_if_over(id));
@@ -455,5 +460,75 @@ impl SignedReport {
     /// Whether it introduces its node.
     pub(super) fn introduces(&self) -> bool {
         matches!(self.report, Report::Ready { .. } | Report::Standing(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::have::Run;
+    use crate::group::assignment::tests::assignment;
+    use crate::node::founder::tests::{claim, follower, standing};
+    use crate::node::testing::{announcement, descriptor, founder, linked, outputs, to_verify};
+    use crate::units::PieceIndex;
+
+    const WORD: Signature = Signature([0; 64]);
+    const ID: BroadcastId = BroadcastId { root: NodeId(2), sequence: 0 };
+
+    /// Node 3, which has taken over and knows of a broadcast of node 2's.
+    fn regent() -> Node {
+        let mut node = follower();
+        let root = linked(&mut node, ID.root);
+        let announcement = Box::new(announcement(&node, ID.root, descriptor("mob", 64)));
+        outputs(&mut node);
+        node.handle_frame(Time::ZERO, root, Frame::Announce { broadcast: ID, announcement });
+        let token = to_verify(&outputs(&mut node)).expect("it is verified");
+        node.handle_verified(Time::ZERO, token, true);
+        node.succession_signed(claim(2, 3), WORD);
+        assert!(node.is_taking_over());
+        node
+    }
+
+    /// The regency is over.
+    fn rebuilt(mut node: Node) -> Node {
+        node.set_now(Time::ZERO + REGENCY_MAX);
+        node.look_after_regency();
+        assert!(!node.is_taking_over());
+        node
+    }
+
+    #[test]
+    fn what_one_has_said_that_was_lost_before_the_group_is_rebuilt_does_not_count() {
+        let mut node = regent();
+        for (own, parent) in [(4, 3), (5, 4), (6, 4)] {
+            node.hold_report(NodeId(own), Report::Standing(Box::new(standing(own, parent))));
+            let pieces = vec![Run { first: PieceIndex(0), count: 64 }];
+            node.hold_report(NodeId(own), Report::Receipt { broadcast: ID, pieces });
+        }
+        node.hold_report(NodeId(4), Report::Lost { node: NodeId(5) });
+        outputs(&mut node);
+        let holders = outputs(&mut rebuilt(node)).into_iter().filter_map(|output| match output {
+            Output::Event(Event::Progress { node, .. }) => Some(node),
+            _ => None,
+        });
+        assert_eq!(holders.collect::<Vec<_>>(), [4, 6].map(NodeId));
+    }
+
+    #[test]
+    fn a_successor_is_told_of_no_more_children_than_a_frame_names() {
+        let mut node = founder();
+        node.succession_signed(claim(2, 0), WORD);
+        let dialable =
+            |own| Standing { addresses: assignment().parent.expect("it has one").addresses, ..standing(own, 0) };
+        (1..=100).for_each(|own| node.standing_verified(dialable(own)));
+        node.membership.children.insert(NodeId(1));
+        linked(&mut node, NodeId(1));
+        outputs(&mut node);
+        node.entrust_successors();
+        let named = outputs(&mut node).into_iter().find_map(|output| match output {
+            Output::Entrust { children, .. } => Some(children.len()),
+            _ => None,
+        });
+        assert_eq!(named, Some(LINKS_MAX), "of a hundred");
     }
 }

@@ -9,10 +9,14 @@ use crate::limits::PROBES_MAX;
 const COMPANY_WAIT: Duration = Duration::from_millis(30);
 /// …of whose round-trip times to a leader so many are kept: those of the latest nodes.
 const RTTS_KEPT: usize = 64;
+/// Where there are more clusters than are measured at a time, no further ones are after this: each time takes up to two seconds, and admission
+/// ten at most.
+const PROBING_MAX: Duration = Duration::from_secs(6);
 
 /// A node that has asked to be admitted and has no place yet.
 pub(super) struct Joining {
     join: Join,
+    since: Time,
     /// The shortest round-trip time to each leader that was measured; none to one that does not answer.
     measured: Vec<(ClusterId, Option<Duration>)>,
     /// Clusters whose leaders it has been asked to measure itself against, until it answers.
@@ -30,8 +34,8 @@ enum Company {
 }
 
 impl Joining {
-    pub(super) fn new(join: Join) -> Joining {
-        Joining { join, measured: Vec::new(), probing: BTreeSet::new(), company: Company::NotNeeded }
+    pub(super) fn new(join: Join, since: Time) -> Joining {
+        Joining { join, since, measured: Vec::new(), probing: BTreeSet::new(), company: Company::NotNeeded }
     }
 }
 
@@ -82,10 +86,13 @@ impl Coordinator {
         };
         let verdict = judge(&joining.measured, others);
         let measured: BTreeSet<ClusterId> = joining.measured.iter().map(|&(c, _)| c).collect();
-        let unmeasured = self.leaders(PROBES_MAX - measured.len(), |cluster| !measured.contains(&cluster));
-        // Far from all measured so far: a cluster founded meanwhile may be the right one.
-        if matches!(verdict, Verdict::Far { .. }) && !unmeasured.is_empty() {
-            return self.probe(link, unmeasured);
+        // Not clearly near to any measured so far: one of the others, or one founded meanwhile, may be the right one.
+        let is_near = matches!(verdict, Verdict::Near { .. }) && !is_unclear(&joining.measured);
+        if !is_near && now.since(joining.since) < PROBING_MAX {
+            let unmeasured = self.leaders(|cluster| !measured.contains(&cluster));
+            if !unmeasured.is_empty() {
+                return self.probe(link, unmeasured);
+            }
         }
         if joining.company == Company::NotNeeded && is_unclear(&joining.measured) {
             let joining = self.joining.get_mut(&link).expect("looked up above");
@@ -107,12 +114,14 @@ impl Coordinator {
         }
     }
 
-    /// Asks a joining node, which has waited for company, for another measurement.
+    /// Asks a joining node, which has waited for company, for another measurement of those that are nearest.
     fn measure_again(&mut self, now: Time, link: LinkId) {
         let Some(joining) = self.joining.get_mut(&link) else { return };
         joining.company = Company::Here;
-        let measured: Vec<ClusterId> = joining.measured.iter().map(|&(cluster, _)| cluster).collect();
-        let leaders = self.leaders(PROBES_MAX, |cluster| measured.contains(&cluster));
+        let mut measured = joining.measured.clone();
+        measured.sort_by_key(|&(_, rtt)| (rtt.is_none(), rtt));
+        measured.truncate(PROBES_MAX);
+        let leaders = self.leaders(|cluster| measured.iter().any(|&(nearest, _)| nearest == cluster));
         if leaders.is_empty() {
             return self.probe_or_decide(now, link);
         }
@@ -125,12 +134,21 @@ impl Coordinator {
         self.decisions.push_back(Decision::Probe { link, leaders });
     }
 
-    /// Where the leaders of clusters listen, as far as anybody can connect to them.
-    fn leaders(&self, most: usize, wanted: impl Fn(ClusterId) -> bool) -> Vec<Leader> {
+    /// Where the leaders of clusters listen, as far as anybody can connect to them, and as many as are measured at a time.
+    fn leaders(&self, wanted: impl Fn(ClusterId) -> bool) -> Vec<Leader> {
         let leader = |(&id, cluster): (&ClusterId, &Cluster)| {
             let addresses = self.members[cluster.members.first()?].addresses.clone();
             (!addresses.is_empty()).then_some(Leader { cluster: id, addresses })
         };
-        self.clusters.iter().filter(|(id, _)| wanted(**id)).filter_map(leader).take(most).collect()
+        self.clusters.iter().filter(|(id, _)| wanted(**id)).filter_map(leader).take(PROBES_MAX).collect()
+    }
+
+    /// Whether a node would found a cluster, and there are as many as there may be.
+    pub(super) fn has_no_room_for(&self, place: &Place) -> bool {
+        let is_there = match place {
+            Place::Cluster(cluster) => self.clusters.contains_key(cluster),
+            Place::New(name) => self.clusters.values().any(|cluster| Some(&cluster.name) == name.as_ref()),
+        };
+        !is_there && self.clusters.len() >= CLUSTERS_MAX
     }
 }

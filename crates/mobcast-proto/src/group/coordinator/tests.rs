@@ -218,6 +218,16 @@ fn a_cluster_that_is_found_has_no_name_that_somebody_has_given() {
 }
 
 #[test]
+fn where_there_is_no_room_for_another_cluster_the_report_says_so() {
+    let mut group = Group::found();
+    group.join_all((1..=CLUSTERS_MAX).map(|i| join(&format!("n{i}"), Some(&format!("c{i}")))));
+    group.join_all([join("again", Some("c7"))]);
+    let reasons: Vec<&str> = group.admitted.values().map(|(_, reason)| reason.as_str()).collect();
+    let crowded = "put into c255, because a group has 256 clusters at most; otherwise named by --cluster c256";
+    assert_eq!(reasons[CLUSTERS_MAX - 2..], ["named by --cluster c255", crowded, "named by --cluster c7"]);
+}
+
+#[test]
 fn two_far_nodes_that_come_together_found_one_cluster() {
     let mut group = Group::found();
     for link in [1, 2] {
@@ -285,6 +295,15 @@ fn sites_half_a_millisecond_apart_are_told_by_what_all_measured() {
     let three = found_clusters(12, |n| n % 3, 900);
     assert_eq!(three.len(), 3, "{three:?}");
     assert!(three.iter().all(|nodes| nodes.iter().all(|n| n % 3 == nodes[0] % 3)), "{three:?}");
+}
+
+#[test]
+fn more_sites_than_are_measured_at_a_time_are_found() {
+    for between_us in [900, 20_000] {
+        let clusters = found_clusters(120, |n| n % 40, between_us);
+        let is_site = |nodes: &Vec<u32>| nodes.len() == 3 && nodes.iter().all(|n| n % 40 == nodes[0] % 40);
+        assert!(clusters.len() == 40 && clusters.iter().all(is_site), "{between_us} µs apart: {clusters:?}");
+    }
 }
 
 #[test]
