@@ -13,10 +13,6 @@ use mobcast_net::store::{Finished, ObjectSink, ObjectSource, SinkOptions, SinkTa
 use mobcast_proto::content::{Descriptor, FileMeta, ObjectKind};
 use store_common::*;
 
-fn tempdir() -> tempfile::TempDir {
-    tempfile::tempdir().expect("tempdir")
-}
-
 fn file_of(path: &Path, length: usize) -> ObjectSource {
     let data: Vec<u8> = (0..length).map(|i| (i % 253) as u8 ^ (i / PIECE) as u8).collect();
     fs::write(path, data).expect("write");
