@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
-use mobcast_net::store::{ObjectSource, StoreError};
+use mobcast_net::store::{ObjectSink, ObjectSource, StoreError};
 use store_common::*;
 
 #[test]
@@ -63,6 +63,31 @@ fn a_directory_in_the_place_of_a_file_is_refused_early() {
     assert!(matches!(error, StoreError::Conflict { .. }) && error.to_string().contains("to/a/x"), "{error}");
     assert_eq!(fs::read(to.join("a/x/precious")).expect("read"), b"precious");
     assert!(partials(dir.path()).is_empty());
+}
+
+#[test]
+fn abandoning_during_a_merge_leaves_no_half_tree() {
+    let dir = tempdir();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    for i in 0..3000u32 {
+        write(from.join(format!("d{}/f{i}", i % 7)), b"");
+    }
+    fs::create_dir(&to).expect("mkdir");
+    let source = ObjectSource::open(&from).expect("open");
+    let (data, index_length) = (object(&source), source.description().index_length as usize);
+    let sink = ObjectSink::open(to_path(&to), &descriptor(&source), &options(false, false)).expect("open");
+    fill(&sink, &data, index_length).expect("writes");
+    std::thread::scope(|scope| {
+        let finishing = scope.spawn(|| sink.finish(data.len() as u64));
+        while !to.join("d0").exists() && !finishing.is_finished() {
+            std::thread::yield_now();
+        }
+        sink.abandon();
+        assert_eq!(fs::read_dir(&to).expect("list").count(), 7, "nothing is missing, and nothing partial is left");
+        assert!(finishing.join().expect("no panic").is_ok());
+    });
+    // The first line is of the root, which was there.
+    assert!(fingerprint(&from)[1..] == fingerprint(&to)[1..], "the trees differ");
 }
 
 #[test]

@@ -444,22 +444,14 @@ impl DirectorySink {
         make().map_err(|error| self.cannot_make("create link", tree, entry, error))
     }
 
-    /// Gives directories their attributes, the deepest first, because making anything in one changes its time.
-    pub(super) fn restore_directories(
-        &self,
-        tree: &Tree,
-        view: &View,
-        directories: impl DoubleEndedIterator<Item = u32>,
-    ) -> Result<(), StoreError> {
-        for entry in directories.rev() {
-            let _entered = self.enter()?;
-            let restore = || {
-                let directory = view.directory(tree, entry)?;
-                self.restorer.restore(&directory, &tree.entry(entry).attributes)
-            };
-            let kept = restore().map_err(|error| self.error("set the attributes of", tree, entry, error))?;
-            self.note_kept(kept);
-        }
+    /// Gives a directory its attributes: after those below it, because making anything in one changes its time.
+    pub(super) fn restore_directory(&self, tree: &Tree, view: &View, entry: u32) -> Result<(), StoreError> {
+        let restore = || {
+            let directory = view.directory(tree, entry)?;
+            self.restorer.restore(&directory, &tree.entry(entry).attributes)
+        };
+        let kept = restore().map_err(|error| self.error("set the attributes of", tree, entry, error))?;
+        self.note_kept(kept);
         Ok(())
     }
 
@@ -469,7 +461,7 @@ impl DirectorySink {
         fs::syncfs(&*self.staging.root).map_err(|error| StoreError::io("sync", &self.path, error))
     }
 
-    /// The one step after which the sink is not abandoned any more, or cannot be finished any more.
+    /// The one step after which the sink is not abandoned any more, or cannot be finished any more; `abandon` waits for its end.
     fn name_it(&self, give_name: impl FnOnce() -> Result<(), StoreError>) -> Result<(), StoreError> {
         let mut phase = self.phase.write().unwrap_or_else(PoisonError::into_inner);
         if *phase == Phase::Abandoned {
@@ -511,16 +503,21 @@ impl Sink for DirectorySink {
         match &self.destination {
             TreeDestination::Place(place) => {
                 let directories = received.tree.entries().filter(|(_, what)| what.kind == EntryKind::Directory);
-                self.restore_directories(&received.tree, &self.staging, directories.map(|(entry, _)| entry))?;
+                for (entry, _) in directories.rev() {
+                    let _entered = self.enter()?;
+                    self.restore_directory(&received.tree, &self.staging, entry)?;
+                }
                 self.sync()?;
                 self.name_it(|| place.rename_from(&self.partial))?;
                 place.sync()?;
             }
             TreeDestination::Merge { dir, replace, .. } => {
                 self.sync()?;
-                self.merge(&received.tree, dir, *replace)?;
-                self.name_it(|| Ok(()))?;
-                self.remove_partial();
+                self.name_it(|| {
+                    self.merge(&received.tree, dir, *replace)?;
+                    self.remove_partial();
+                    Ok(())
+                })?;
                 self.sync()?;
             }
         }

@@ -55,13 +55,14 @@ impl DirectorySink {
         dir.try_clone().map(View::new).map_err(|error| StoreError::io("open directory", &self.path, error))
     }
 
-    /// Moves everything from the partial directory into `dir`. Directories that were there keep their attributes.
+    /// Moves everything from the partial directory into `dir`. Directories that were there keep their attributes. Called where
+    /// `abandon` waits for it: half a merge would stay.
     pub(super) fn merge(&self, tree: &Tree, dir: &File, replace: bool) -> Result<(), StoreError> {
         let destination = self.view_of(dir)?;
         let mut made = Vec::new();
         let merged = self.merge_entries(tree, &destination, replace, &mut made);
         // Those that were made stay, whatever the others say.
-        let restored = self.restore_directories(tree, &destination, made.into_iter());
+        let restored = made.iter().rev().try_for_each(|&entry| self.restore_directory(tree, &destination, entry));
         merged.and(restored)
     }
 
@@ -73,7 +74,6 @@ impl DirectorySink {
         made: &mut Vec<u32>,
     ) -> Result<(), StoreError> {
         for (entry, what) in tree.entries().skip(1) {
-            let _entered = self.enter()?;
             let parent = destination
                 .directory(tree, what.parent)
                 .map_err(|error| self.error("open directory", tree, what.parent, error))?;

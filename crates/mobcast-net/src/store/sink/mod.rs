@@ -246,7 +246,7 @@ impl ObjectSink {
 
     /// Gives the object up: removes all partial state, and lets writes under way fail. Blocks for as long as that takes,
     /// for a large tree seconds, unless it [ends at once](ObjectSink::ends_at_once). Does nothing to a finished sink. A `finish` under way on another thread ends with
-    /// [`StoreError::Stopped`], unless it already has the result in its place.
+    /// [`StoreError::Stopped`], unless it already has the result in its place, or is merging it into a directory: that is waited for.
     pub fn abandon(&self) {
         if !self.finished.load(Ordering::Acquire) && !self.abandoned.swap(true, Ordering::AcqRel) {
             self.sink.abandon();
