@@ -1,6 +1,6 @@
 //! What a root reads: the bytes of an object by offset, from several threads at once.
 //!
-//! Promises: reading follows no link inside a directory; a source that changed while it was read is found out by
+//! Promises: reading follows no link inside a directory; a source that changed while it was read is found out by reading it or by
 //! [`ObjectSource::check_unchanged`]. Left to others: cutting into pieces, hashing, signing.
 
 use std::fs::File;
@@ -210,8 +210,8 @@ impl ObjectSource {
     }
 
     /// Whether files still have the size and time of last modification (in nanoseconds) of when they were opened or
-    /// scanned; called when everything has been read once. Each regular file of a directory is compared; entries
-    /// added since are not looked for. [`StoreError::Changed`] names the first that changed.
+    /// scanned; called when everything has been read once. Of a directory the empty files are compared, as the others were when they
+    /// were read; entries added since are not looked for. [`StoreError::Changed`] names the first that changed.
     pub fn check_unchanged(&self) -> Result<(), StoreError> {
         match &self.data {
             Data::File(file) => file.check_unchanged(),

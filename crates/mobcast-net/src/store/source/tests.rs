@@ -114,16 +114,22 @@ fn a_file_of_a_directory_that_changes_is_named() {
     let dir = tempfile::tempdir().expect("tempdir");
     fs::create_dir(dir.path().join("sub")).expect("mkdir");
     fs::write(dir.path().join("sub/f"), "1234").expect("write");
+    fs::write(dir.path().join("sub/empty"), "").expect("write");
     let source = ObjectSource::open(dir.path()).expect("open");
-    source.check_unchanged().expect("nobody wrote");
+    let length = source.description().length.expect("known");
+    let read = || source.read_at(length - 2, &mut [0; 2]);
+    read().and_then(|()| source.check_unchanged()).expect("nobody wrote");
     fs::write(dir.path().join("sub/f"), "12345").expect("write");
-    let error = source.check_unchanged().expect_err("changed").to_string();
+    let error = read().expect_err("changed").to_string();
     assert!(error.contains("sub/f changed while"), "{error}");
+    source.check_unchanged().expect("what was read is not looked at once more");
+    fs::write(dir.path().join("sub/empty"), "1").expect("write");
+    let error = source.check_unchanged().expect_err("changed").to_string();
+    assert!(error.contains("sub/empty changed while"), "{error}");
     // A link in the place of the file is not followed out of the tree.
     fs::remove_file(dir.path().join("sub/f")).expect("remove");
     symlink("/etc/passwd", dir.path().join("sub/f")).expect("symlink");
-    let length = source.description().length.expect("known");
-    let error = source.read_at(length - 2, &mut [0; 2]).expect_err("a link");
+    let error = read().expect_err("a link");
     assert!(matches!(error, StoreError::Changed { .. }), "{error}");
 }
 
