@@ -44,6 +44,17 @@ fn a_file_is_read_at_any_offset() {
 }
 
 #[test]
+fn a_dense_file_of_few_blocks_has_no_holes() {
+    let file = tempfile::tempfile().expect("a file");
+    file.write_all_at(&[1; 100_000], 0).expect("room");
+    assert!(has_few_blocks(0, 100_000), "as if it was compressed");
+    assert!(!has_holes(&file, 100_000));
+    file.set_len(1_000_000).expect("truncate");
+    assert!(has_few_blocks(file.metadata().expect("stat").blocks(), 1_000_000));
+    assert!(has_holes(&file, 1_000_000));
+}
+
+#[test]
 fn a_file_that_changes_is_found_out() {
     let dir = tempfile::tempdir().expect("tempdir");
     let path = dir.path().join("log");
