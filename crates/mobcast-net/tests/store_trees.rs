@@ -192,6 +192,11 @@ fn the_destination_is_the_name_of_the_tree() {
     assert!(matches!(error, StoreError::Exists { .. }), "{error}");
     assert!(error.to_string().contains("to/from") && error.to_string().contains("--force"), "{error}");
     copy(&source, to_path(to.join("from")), &plain).expect("as the message says");
+    let left = dir.path().join("left");
+    fs::create_dir_all(left.join(".tree.mobcast-partial-01234567")).expect("mkdir");
+    let error = copy(&source, to_path(&left), &plain).expect_err("another one may be at work there").to_string();
+    assert!(error.contains(&format!("rm -r {}/.*.mobcast-partial-*", left.display())), "{error}");
+    fs::remove_dir_all(left).expect("remove");
     copy(&source, to_path(&to), &options(true, false)).expect("merges");
     fs::write(dir.path().join("file"), "x").expect("write");
     for force in [false, true] {
