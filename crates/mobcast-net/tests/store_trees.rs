@@ -291,6 +291,31 @@ fn directory_of(index: &[u8], contents: u64) -> Descriptor {
     }
 }
 
+#[test]
+fn a_tree_with_links_is_refused_early_where_there_are_none() {
+    let dir = tempdir();
+    let (symbolic, hard) = (dir.path().join("symbolic"), dir.path().join("hard"));
+    for from in [&symbolic, &hard] {
+        write(from.join("sub/f"), &[1; PIECE]);
+    }
+    symlink("sub/f", symbolic.join("sub/symbolic")).expect("symlink");
+    fs::hard_link(hard.join("sub/f"), hard.join("sub/hard")).expect("link");
+    for from in [symbolic, hard] {
+        let source = ObjectSource::open(&from).expect("open");
+        let (data, index_length) = (object(&source), source.description().index_length as usize);
+        let to = dir.path().join("to");
+        let sink = ObjectSink::open(to_path(&to), &descriptor(&source), &options(false, false)).expect("open");
+        let error = without_links(|| sink.write_at(0, &data[..index_length])).expect_err("no links").to_string();
+        let link = to.join("sub").join(from.file_name().expect("it has one"));
+        assert!(error.starts_with(&format!("cannot create link {}: ", link.display())), "{error}");
+        drop(sink);
+        assert!(partials(dir.path()).is_empty());
+        copy(&source, to_path(&to), &options(false, false)).expect("there are links here");
+        assert_eq!(fingerprint(&from), fingerprint(&to));
+        fs::remove_dir_all(to).expect("remove");
+    }
+}
+
 /// Kind (flags) and path of an entry, and what follows its attributes.
 type RawEntry<'a> = (u8, &'a [u8], &'a [u8]);
 

@@ -232,6 +232,7 @@ impl DirectorySink {
         if let TreeDestination::Merge { dir, replace: true, .. } = &self.destination {
             self.check_conflicts(&received.tree, dir)?;
         }
+        self.check_links(&received.tree)?;
         for (entry, what) in received.tree.entries().skip(1) {
             if what.kind == EntryKind::Directory {
                 self.make_directory(&received.tree, entry, what)?;
@@ -258,6 +259,26 @@ impl DirectorySink {
         };
         let needed = tree.entries().map(|(_, entry)| on_disk(entry)).sum();
         check_space(self.destination.parent(), &self.path, needed, u64::from(tree.len()))
+    }
+
+    /// Refuses a tree with links where the file system makes none: they are made last, when everything has arrived. Called while
+    /// the partial directory is empty.
+    fn check_links(&self, tree: &Tree) -> Result<(), StoreError> {
+        let _entered = self.enter()?;
+        let root = &*self.staging.root;
+        let unlink = |name| fs::unlinkat(root, name, AtFlags::empty());
+        let symlink = || fs::symlinkat("target", root, "link").and_then(|()| unlink("link"));
+        let hard_link = || {
+            fs::openat(root, "file", OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR)?;
+            fs::linkat(root, "file", root, "link", AtFlags::empty())?;
+            unlink("link").and_then(|()| unlink("file"))
+        };
+        let try_first = |is_one: fn(&EntryKind) -> bool, make: &dyn Fn() -> Result<(), Errno>| {
+            let Some((entry, _)) = tree.entries().find(|(_, what)| is_one(&what.kind)) else { return Ok(()) };
+            make().map_err(|error| self.error("create link", tree, entry, error))
+        };
+        try_first(|kind| matches!(kind, EntryKind::Symlink { .. }), &symlink)?;
+        try_first(|kind| matches!(kind, EntryKind::HardLink { .. }), &hard_link)
     }
 
     fn make_directory(&self, tree: &Tree, entry: u32, what: &TreeEntry) -> Result<(), StoreError> {
