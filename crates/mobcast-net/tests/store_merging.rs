@@ -125,3 +125,47 @@ fn a_tree_is_not_merged_half_where_its_receiver_may_not_write() {
     chmod(&to.join("sub"), 0o755);
     merge().expect("it may by now");
 }
+
+#[test]
+fn a_tree_is_not_merged_half_where_another_user_s_file_cannot_be_replaced() {
+    const USER: u32 = 4321;
+    if !rustix::process::geteuid().is_root() {
+        return skipped("another user's directory needs root");
+    }
+    let dir = tempdir();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    chmod(dir.path(), 0o755);
+    write(from.join("a"), b"new");
+    write(from.join("sub/f"), b"new");
+    write(to.join("a"), b"old");
+    write(to.join("sub/f"), b"old");
+    std::os::unix::fs::chown(&to, Some(USER), None).expect("chown");
+    chmod(&to.join("sub"), 0o1777);
+    let source = ObjectSource::open(&from).expect("open");
+    let merge = || as_user(USER, || copy(&source, to_path(&to), &options(true, false)));
+    let error = merge().expect_err("it is of somebody else").to_string();
+    assert!(error.starts_with("cannot replace ") && error.contains("/to/sub/f: Operation not"), "{error}");
+    assert_eq!(fs::read(to.join("a")).expect("read"), b"old");
+    std::os::unix::fs::chown(to.join("sub/f"), Some(USER), None).expect("chown");
+    merge().expect("its own file");
+    assert_eq!(fs::read(to.join("sub/f")).expect("read"), b"new");
+    copy(&source, to_path(&to), &options(true, false)).expect("root may");
+}
+
+#[test]
+fn a_tree_is_not_merged_half_where_a_file_is_mounted() {
+    let dir = tempdir();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    write(from.join("a"), b"new");
+    write(from.join("b"), b"new");
+    write(to.join("a"), b"old");
+    write(to.join("b"), b"old");
+    write(dir.path().join("other"), b"other");
+    let mount = ["--bind".into(), dir.path().join("other"), to.join("b")];
+    with_mount(&mount, || {
+        let error = copy(&ObjectSource::open(&from).expect("open"), to_path(&to), &options(true, false));
+        let error = error.expect_err("a mount point cannot be replaced");
+        assert!(matches!(&error, StoreError::OtherFileSystem { path } if *path == to.join("b")), "{error}");
+        assert_eq!(fs::read(to.join("a")).expect("read"), b"old");
+    });
+}
