@@ -153,10 +153,10 @@ fn look(path: &Path) -> Result<Option<Metadata>, StoreError> {
 }
 
 impl Place {
-    /// A place where a file may go: nothing is there, or it may be replaced.
+    /// A place where a file may go: nothing is there, or it may be replaced, which a directory never is.
     fn check(path: &Path, force: bool) -> Result<Place, StoreError> {
         match look(path)? {
-            Some(metadata) if metadata.is_dir() && force => {
+            Some(metadata) if metadata.is_dir() => {
                 Err(StoreError::Conflict { path: path.to_owned(), what: "it is a directory" })
             }
             _ => Place::new(path, force),
