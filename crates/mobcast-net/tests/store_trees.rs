@@ -60,6 +60,24 @@ fn a_file_of_a_tree_that_its_user_changes_is_not_served_any_more() {
 }
 
 #[test]
+fn a_named_pipe_in_the_place_of_a_file_stops_nobody_who_reads() {
+    let dir = tempdir();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    write(from.join("f"), &[1; PIECE]);
+    let source = ObjectSource::open(&from).expect("open");
+    let (data, start) = (object(&source), source.description().index_length);
+    let sink = ObjectSink::open(to_path(&to), &descriptor(&source), &options(false, false)).expect("open");
+    fill(&sink, &data, start as usize).expect("writes");
+    sink.finish(data.len() as u64).expect("finish");
+    fs::remove_file(to.join("f")).expect("remove");
+    rustix::fs::mkfifoat(rustix::fs::CWD, to.join("f"), rustix::fs::Mode::RUSR).expect("mkfifo");
+    let (sender, answers) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(sink.read_at(start, &mut [0; PIECE])));
+    let answer = answers.recv_timeout(Duration::from_secs(60)).expect("nothing is waited for");
+    assert!(matches!(answer, Err(StoreError::Changed { .. })), "{answer:?}");
+}
+
+#[test]
 fn two_names_that_are_one_file_here_are_not_mixed() {
     let (dir, from) = (tempdir(), tempdir());
     write(from.path().join("a/one"), b"first");

@@ -110,7 +110,8 @@ impl View {
     /// Opens a file that is an entry of the tree. One that is made must not be there.
     fn open(&self, tree: &Tree, entry: u32, flags: OFlags) -> Result<File, Errno> {
         let directory = self.directory(tree, tree.entry(entry).parent)?;
-        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // O_NONBLOCK: somebody may have put a named pipe there since, and opening that would wait for its other end.
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         fs::openat(&*directory, tree.name(entry), flags, Mode::RUSR | Mode::WUSR).map(File::from)
     }
 }
