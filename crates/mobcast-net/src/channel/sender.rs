@@ -1,8 +1,8 @@
 //! The sending half of a channel.
 //!
 //! Each call seals into one reused buffer and hands it to the kernel; a caller that sends a chunk at a time lets a
-//! control frame wait for one chunk at most. A call that is dropped half-way is completed by the next one, except a
-//! chunk: then the channel is of no more use.
+//! control frame wait for one chunk at most. Of a call that is dropped half-way the next one completes what is sealed: of frames
+//! up to 64 KiB and one more, those behind them are lost. A chunk is not completed: then the channel is of no more use.
 //!
 //! Plain chunks leave from where they are: from the caller's memory, or, as references to the pages of a file, from a
 //! pipe that the caller has filled. Sealed chunks are copied or read to where they are sealed.
