@@ -13,10 +13,6 @@ use mobcast_net::store::{Finished, ObjectSink, ObjectSource, SinkOptions, SinkTa
 use mobcast_proto::content::{Descriptor, FileMeta, ObjectKind};
 use store_common::*;
 
-fn tempdir() -> tempfile::TempDir {
-    tempfile::tempdir().expect("tempdir")
-}
-
 fn file_of(path: &Path, length: usize) -> ObjectSource {
     let data: Vec<u8> = (0..length).map(|i| (i % 253) as u8 ^ (i / PIECE) as u8).collect();
     fs::write(path, data).expect("write");
@@ -205,8 +201,10 @@ fn a_directory_as_destination_takes_the_file_by_its_name() {
     assert!(matches!(copy(&source, to_path(&into), &options(false, false)), Err(StoreError::Exists { .. })));
     fs::remove_file(into.join("from")).expect("remove");
     fs::create_dir(into.join("from")).expect("mkdir");
-    let error = copy(&source, to_path(&into), &options(true, false)).expect_err("a directory is in the way");
-    assert!(matches!(error, StoreError::Conflict { .. }), "{error}");
+    for force in [false, true] {
+        let error = copy(&source, to_path(&into), &options(force, false)).expect_err("a directory is in the way");
+        assert!(matches!(error, StoreError::Conflict { .. }), "no force helps: {error}");
+    }
     let missing = copy(&source, to_path(dir.path().join("no/such/file")), &options(false, false));
     assert!(missing.expect_err("no parent").to_string().contains("no/such"));
     let slash = copy(&source, to_path(format!("{}/new/", dir.path().display())), &options(false, false));

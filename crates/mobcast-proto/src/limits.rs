@@ -43,7 +43,7 @@ pub const FRAMES_ARRIVED_BYTES_MAX: usize = 512 << 10;
 /// is given up, so that they cannot bring that about.
 pub const PASSED_ON_BYTES_MAX: usize = 512 << 10;
 /// Buffers of a link, bytes: what has been received and not been taken apart, what is sealed and not sent, and a span
-/// of payload.
+/// of payload, which either a thread has read or the link reads to where it seals it.
 const LINK_BUFFERS_BYTES: u64 = (128 + 128 + 256) * KIB;
 /// Spans of payload read ahead, bytes.
 const SPANS_AHEAD_BYTES: u64 = 16 * 256 * KIB;

@@ -13,8 +13,10 @@ use libc::{IPPROTO_TCP, SO_MAX_PACING_RATE, SOL_SOCKET, TCP_INFO, c_void, getsoc
 
 /// Round trips from which on a socket is paced. Nearer ones have short queues, and a timer for each packet costs more there.
 const FAR: Duration = Duration::from_millis(2);
-/// Bytes per second: no limit, but another value than the one that means that there is none.
-const UNLIMITED: u64 = u64::MAX >> 1;
+/// Bytes per second: no limit, but another value than the one that means that there is none; and neither is its lower half, which is
+/// all that older kernels read.
+const UNLIMITED: u64 = (u64::MAX >> 1) - 1;
+const _: () = assert!(UNLIMITED as u32 != u32::MAX);
 /// What `tcp_info` of linux/tcp.h has up to `tcpi_min_rtt`, in units of four bytes; that is its last (since Linux 4.9).
 const INFO_WORDS: usize = 38;
 

@@ -339,7 +339,10 @@ impl Receiver {
                 let space = &mut into[opened..at + bytes];
                 let (content_type, len) = self.opener.open(header, space, at + HEADER_BYTES - opened)?;
                 match content_type {
-                    content::APPLICATION_DATA => opened += len,
+                    content::APPLICATION_DATA => {
+                        opened += len;
+                        self.count_payload(len);
+                    }
                     content_type => self.take_message(content_type, &space[..len])?,
                 }
                 at += bytes;
@@ -357,7 +360,6 @@ impl Receiver {
         self.raw = 0..end - at;
         self.buffer[self.raw.clone()].copy_from_slice(&into[at..end]);
         self.in_place = false;
-        self.count_payload(opened);
         Ok(opened)
     }
 

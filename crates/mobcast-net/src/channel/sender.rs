@@ -1,8 +1,8 @@
 //! The sending half of a channel.
 //!
 //! Each call seals into one reused buffer and hands it to the kernel; a caller that sends a chunk at a time lets a
-//! control frame wait for one chunk at most. A call that is dropped half-way is completed by the next one, except a
-//! chunk: then the channel is of no more use.
+//! control frame wait for one chunk at most. Of a call that is dropped half-way the next one completes what is sealed: of frames
+//! up to 64 KiB and one more, those behind them are lost. A chunk is not completed: then the channel is of no more use.
 //!
 //! Plain chunks leave from where they are: from the caller's memory, or, as references to the pages of a file, from a
 //! pipe that the caller has filled. Sealed chunks are copied or read to where they are sealed.
@@ -29,7 +29,7 @@ use super::rekey::{KEY_UPDATE_MESSAGE, Rekeying};
 use super::socket::set_unsent_max;
 use super::{ChannelError, Counters, WELCOME_TYPE};
 
-/// Frames are sealed up to this many bytes before they are written. With one more frame, or one chunk, it bounds the
+/// Frames, and chunks from memory, are sealed up to this many bytes before they are written. With one more frame it bounds the
 /// buffer.
 const GATHER_BYTES: usize = 64 << 10;
 /// Level "warning" (which nobody reads in TLS 1.3), close_notify.
@@ -127,26 +127,23 @@ impl Sender {
     /// If `payload` is not what the header says.
     pub async fn send_payload(&mut self, header: &PayloadHeader, payload: &[u8]) -> Result<(), ChannelError> {
         assert_eq!(payload.len(), header.range.len() as usize, "the payload is the header's range");
+        // The caller has the chunk, and a link has room for one.
+        self.records = Vec::new();
         self.begin_payload(header).await?;
+        self.pack_header(header);
+        self.state = State::InChunk;
         if header.plain {
-            self.pack_header(header);
-            self.state = State::InChunk;
             self.flush_with(payload).await?;
-            self.state = State::Open;
-            self.counters.add_payload_sent(payload.len());
         } else {
-            // Into the same places as what is read, so that no link has room for two chunks.
-            let mut rest = payload;
-            let copy = |places: &mut [IoSliceMut<'_>]| {
-                for place in places {
-                    let (here, behind) = rest.split_at(place.len());
-                    place.copy_from_slice(here);
-                    rest = behind;
-                }
-                true
-            };
-            self.send_read(header, copy).await?;
+            for part in payload.chunks(GATHER_BYTES) {
+                let mut packer = self.sealer.pack(&mut self.out);
+                packer.push(part);
+                packer.finish();
+                self.flush().await?;
+            }
         }
+        self.state = State::Open;
+        self.counters.add_payload_sent(payload.len());
         Ok(())
     }
 
@@ -170,6 +167,8 @@ impl Sender {
         let contents =
             self.records[..bytes].chunks_mut(RECORD_BYTES_FULL).map(|record| IoSliceMut::new(contents_mut(record)));
         if !read(&mut contents.collect::<Vec<_>>()) {
+            // It comes from the caller's memory next, and a link has room for one chunk.
+            self.records = Vec::new();
             return Ok(false);
         }
         self.pack_header(header);
@@ -315,5 +314,34 @@ async fn when_writable(
 impl fmt::Debug for Sender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sender").field("records", &self.sealer.records()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mobcast_proto::{BroadcastId, ByteRange, PieceIndex};
+
+    use super::super::tests::one_way;
+    use super::*;
+
+    #[tokio::test]
+    async fn a_link_has_room_for_one_chunk() {
+        let (mut sender, mut receiver) = one_way().await;
+        let (broadcast, piece) = (BroadcastId::default(), PieceIndex(0));
+        let header = PayloadHeader { broadcast, piece, range: ByteRange::whole(CHUNK_BYTES_MAX), plain: false };
+        let receiving = tokio::spawn(async move {
+            for _ in 0..3 {
+                receiver.next().await.expect("a chunk");
+                receiver.skip_payload().await.expect("all of it");
+            }
+        });
+        assert!(sender.send_read(&header, |_| true).await.expect("sent"));
+        assert!(!sender.records.is_empty(), "the next one is read to there");
+        sender.send_payload(&header, &vec![1; CHUNK_BYTES_MAX as usize]).await.expect("sent");
+        assert!(sender.records.is_empty() && sender.out.capacity() <= 2 * GATHER_BYTES, "it is with the caller");
+        assert!(sender.send_read(&header, |_| true).await.expect("sent"));
+        assert!(!sender.send_read(&header, |_| false).await.expect("nothing is sent"));
+        assert!(sender.records.is_empty(), "the caller reads it");
+        receiving.await.expect("no panic");
     }
 }

@@ -182,41 +182,62 @@ pub struct DialPlan {
 /// had a moment (a longer one where somebody is) or one has failed, and none is given up for another one: from far away an answer
 /// takes its time.
 pub async fn dial(plan: DialPlan) -> Result<Established, DialError> {
-    // Of those that have not answered in the end, this is what is told.
-    let mut failures: Vec<DialError> = plan.addresses.iter().map(|&address| timed_out(address)).collect();
-    match timeout(DIAL_TIME, race(plan, &mut failures)).await {
+    let mut ways: Vec<Way> = plan.addresses.iter().map(|&address| Way::new(address)).collect();
+    match timeout(DIAL_TIME, race(plan, &mut ways)).await {
         Ok(Some(decided)) => decided,
-        Ok(None) | Err(_) => Err(telling(failures)),
+        Ok(None) | Err(_) => Err(telling(ways.into_iter().map(Way::failure).collect())),
+    }
+}
+
+/// An address of a peer, and what has come of it.
+#[derive(Debug)]
+struct Way {
+    address: SocketAddr,
+    /// Whether somebody has taken the connection.
+    connected: Arc<AtomicBool>,
+    failure: Option<DialError>,
+}
+
+impl Way {
+    fn new(address: SocketAddr) -> Way {
+        Way { address, connected: Arc::default(), failure: None }
+    }
+
+    /// Of one that has not answered in the end, how far it came is told.
+    fn failure(self) -> DialError {
+        let address = self.address;
+        self.failure.unwrap_or_else(|| match self.connected.load(Ordering::Relaxed) {
+            true => DialError::Handshake { address, source: HandshakeError::Timeout },
+            false => DialError::Connect { address, source: io::ErrorKind::TimedOut.into() },
+        })
     }
 }
 
 /// The first success, or a refusal by the peer itself; none if all have failed.
-async fn race(plan: DialPlan, failures: &mut [DialError]) -> Option<Result<Established, DialError>> {
+async fn race(plan: DialPlan, ways: &mut [Way]) -> Option<Result<Established, DialError>> {
     let (plan, turn) = (Arc::new(plan), Arc::new(Semaphore::new(1)));
     let mut attempts = JoinSet::new();
-    // Whether somebody has answered at the last address.
-    let mut connected = Arc::<AtomicBool>::default();
     let mut patience = CONNECTED_LONGER_ALL;
-    let mut addresses = plan.addresses.iter().enumerate();
+    let mut begun = 0;
     loop {
-        if let Some((index, &address)) = addresses.next() {
+        if let Some(way) = ways.get(begun) {
             let (plan, turn) = (Arc::clone(&plan), Arc::clone(&turn));
-            connected = Arc::default();
-            let answered = Arc::clone(&connected);
-            attempts.spawn(async move { (index, dial_one(&plan, address, &turn, &answered).await) });
+            let (index, address, connected) = (begun, way.address, Arc::clone(&way.connected));
+            attempts.spawn(async move { (index, dial_one(&plan, address, &turn, &connected).await) });
+            begun += 1;
         } else if attempts.is_empty() {
             return None;
         }
-        let pause = if addresses.len() > 0 { NEXT_AFTER } else { DIAL_TIME };
+        let pause = if begun < ways.len() { NEXT_AFTER } else { DIAL_TIME };
         let mut ended = timeout(pause, attempts.join_next()).await;
-        if ended.is_err() && connected.load(Ordering::Relaxed) {
+        if ended.is_err() && ways[..begun].last().is_some_and(|last| last.connected.load(Ordering::Relaxed)) {
             let longer = CONNECTED_LONGER.min(patience);
             patience -= longer;
             ended = timeout(longer, attempts.join_next()).await;
         }
         match ended {
             Ok(Some(Ok((_, Ok(decided))))) => return Some(decided),
-            Ok(Some(Ok((index, Err(error))))) => failures[index] = error,
+            Ok(Some(Ok((index, Err(error))))) => ways[index].failure = Some(error),
             Ok(_) | Err(_) => {}
         }
     }
@@ -228,10 +249,6 @@ fn telling(mut failures: Vec<DialError>) -> DialError {
     let all_answered = failures.iter().all(DialError::is_answer);
     let refusal = failures.iter().position(|failure| all_answered && failure.is_refusal());
     if failures.is_empty() { DialError::NoAddress } else { failures.swap_remove(refusal.unwrap_or(0)) }
-}
-
-fn timed_out(address: SocketAddr) -> DialError {
-    DialError::Connect { address, source: io::ErrorKind::TimedOut.into() }
 }
 
 /// What the wanted peer decides, which has proved who it is by then: no other address has a better answer. Anything else that

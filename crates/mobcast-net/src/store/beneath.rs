@@ -107,13 +107,19 @@ impl HandleCache {
     }
 }
 
+const PARTIAL_SUFFIX: &[u8] = b".mobcast-partial-";
+
 /// A name for partial data of `name`, hidden and never taken for the finished thing.
 pub(crate) fn partial_name(name: &[u8]) -> Vec<u8> {
-    const SUFFIX: &str = ".mobcast-partial-";
     // One component has at most 255 bytes, of which dot, suffix and eight digits are not the name's.
-    let kept = name.len().min(255 - 1 - SUFFIX.len() - 8);
+    let kept = name.len().min(255 - 1 - PARTIAL_SUFFIX.len() - 8);
     let random = RandomState::new().build_hasher().finish() as u32;
-    [b".", &name[..kept], SUFFIX.as_bytes(), format!("{random:08x}").as_bytes()].concat()
+    [b".", &name[..kept], PARTIAL_SUFFIX, format!("{random:08x}").as_bytes()].concat()
+}
+
+/// Whether a name is one of partial data.
+pub(crate) fn is_partial_name(name: &[u8]) -> bool {
+    name.starts_with(b".") && name.windows(PARTIAL_SUFFIX.len()).any(|part| part == PARTIAL_SUFFIX)
 }
 
 /// A directory that is being removed.
@@ -343,6 +349,7 @@ mod tests {
         for name in [&b"x"[..], &[b'n'; 255]] {
             let partial = partial_name(name);
             assert!(partial.len() <= 255 && partial.starts_with(b".") && partial != partial_name(name));
+            assert!(is_partial_name(&partial) && !is_partial_name(name) && !is_partial_name(&partial[1..]));
         }
     }
 

@@ -47,7 +47,7 @@ pub enum StoreError {
         /// What it is.
         what: &'static str,
     },
-    /// A tree cannot be merged into what is mounted within its destination.
+    /// A tree cannot be merged into what is mounted within its destination: a directory, or a single file.
     #[error("cannot merge into {}: another file system is mounted there; send what belongs there by itself", path.display())]
     OtherFileSystem {
         /// Where it is mounted.

@@ -1,5 +1,5 @@
 //! What a process shows of itself and whom it believes, ready for [`crate::channel::connect`] and
-//! [`crate::channel::accept`]. Cheap to clone; made anew when a certificate is renewed.
+//! [`crate::channel::accept`]. Cheap to clone; its certificate is never renewed.
 
 use std::sync::Arc;
 

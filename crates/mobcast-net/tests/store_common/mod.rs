@@ -2,11 +2,15 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::panic::UnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
 
 use mobcast_net::store::{Finished, ObjectSink, ObjectSource, SinkOptions, SinkTarget, StoreError};
 use mobcast_proto::content::Descriptor;
@@ -26,6 +30,24 @@ pub fn options(force: bool, preserve: bool) -> SinkOptions {
     SinkOptions { force, preserve, ..SinkOptions::default() }
 }
 
+pub fn tempdir() -> tempfile::TempDir {
+    tempfile::tempdir().expect("tempdir")
+}
+
+pub fn write(path: PathBuf, data: &[u8]) {
+    fs::create_dir_all(path.parent().expect("parent")).expect("mkdir");
+    fs::write(path, data).expect("write");
+}
+
+pub fn chmod(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("chmod");
+}
+
+pub fn set_time(path: &Path, seconds: u64) {
+    let file = fs::File::open(path).expect("open");
+    file.set_modified(UNIX_EPOCH + Duration::new(seconds, 987_654_321)).expect("set time");
+}
+
 /// Says that a test is left out, past the macros, whose output is not shown for tests that pass.
 pub fn skipped(reason: &str) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
@@ -43,6 +65,86 @@ pub fn without_privileges<T: Send>(work: impl FnOnce() -> T + Send) -> T {
         work()
     };
     std::thread::scope(|scope| scope.spawn(restricted).join().expect("no panic"))
+}
+
+/// A tree with one of everything that is to be kept.
+pub fn colourful(root: &Path) {
+    write(root.join("a/small"), b"small");
+    write(root.join("a/empty"), b"");
+    write(root.join("a/large"), &(0..5 * PIECE).map(|i| (i % 255) as u8).collect::<Vec<u8>>());
+    write(root.join("a/b/c/deep"), b"deep");
+    write(root.join("run"), b"#!/bin/sh\n");
+    write(root.join(OsStr::from_bytes(b"\xff not \xfe utf-8")), b"odd");
+    fs::create_dir(root.join("hollow")).expect("mkdir");
+    fs::hard_link(root.join("a/large"), root.join("large-again")).expect("link");
+    fs::hard_link(root.join("a/empty"), root.join("empty-again")).expect("link");
+    symlink("a/small", root.join("link")).expect("symlink");
+    symlink("/etc/passwd", root.join("outward")).expect("symlink");
+    symlink("../../../nowhere", root.join("a/dangling")).expect("symlink");
+    let sparse = fs::File::create(root.join("sparse")).expect("create");
+    sparse.set_len(4 << 20).expect("truncate");
+    sparse.write_all_at(b"data", 1 << 20).expect("write");
+    chmod(&root.join("run"), 0o4755);
+    chmod(&root.join("a/small"), 0o440);
+    for (i, path) in ["a/small", "a/b/c/deep", "a/b", "a/large", "hollow", "sparse", "a", ""].iter().enumerate() {
+        set_time(&root.join(path), 1_000_000_000 + i as u64 * 1000);
+    }
+    chmod(&root.join("hollow"), 0o555);
+}
+
+/// Does something while a small file system is mounted at a directory, if this process may do that.
+pub fn with_tmpfs(at: &Path, work: impl FnOnce() + UnwindSafe) {
+    let arguments = ["-t", "tmpfs", "-o", "size=1m", "tmpfs"].map(PathBuf::from);
+    with_mount(&[&arguments[..], &[at.to_owned()]].concat(), work);
+}
+
+/// Does something while something is mounted, by these arguments, of which the last is the place.
+pub fn with_mount(arguments: &[PathBuf], work: impl FnOnce() + UnwindSafe) {
+    let mounted = std::process::Command::new("mount").args(arguments).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        return skipped("mounting needs root");
+    }
+    let at = arguments.last().expect("a place");
+    let result = std::panic::catch_unwind(work);
+    let unmounted = std::process::Command::new("umount").arg(at).status();
+    assert!(unmounted.is_ok_and(|status| status.success()));
+    result.expect("behaves on a small file system");
+}
+
+/// Does something on a thread for which no file system makes links.
+pub fn without_links<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let statement = |code: u32, jt, k: u32| libc::sock_filter { code: code as u16, jt, jf: 0, k };
+    let returned = |value| statement(libc::BPF_RET | libc::BPF_K, 0, value);
+    let skip_if = |jt, call: libc::c_long| statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, jt, call as u32);
+    let mut filter = [
+        // The number of the system call.
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        skip_if(2, libc::SYS_linkat),
+        skip_if(1, libc::SYS_symlinkat),
+        returned(libc::SECCOMP_RET_ALLOW),
+        returned(libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+    ];
+    let restricted = || {
+        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+        // SAFETY: the kernel copies the program, which lives until then; both calls concern this thread alone.
+        let is_filtered = unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0
+        };
+        assert!(is_filtered, "anybody may restrict himself");
+        work()
+    };
+    std::thread::scope(|scope| scope.spawn(restricted).join().expect("no panic"))
+}
+
+/// Does something on a thread of another user.
+pub fn as_user<T: Send>(user: u32, work: impl FnOnce() -> T + Send) -> T {
+    let other = || {
+        let user = rustix::fs::Uid::from_raw(user);
+        rustix::thread::set_thread_res_uid(user, user, user).expect("root may");
+        work()
+    };
+    std::thread::scope(|scope| scope.spawn(other).join().expect("no panic"))
 }
 
 /// The bytes of an object.

@@ -276,6 +276,9 @@ impl Descriptor {
         if !self.piece_size.is_power_of_two() || !(PIECE_SIZE_MIN..=PIECE_SIZE_MAX).contains(&self.piece_size) {
             return Err(DecodeError::Malformed("piece size"));
         }
+        if self.meta.modified_ns >= 1_000_000_000 {
+            return Err(DecodeError::Malformed("time of modification"));
+        }
         let limit = u64::from(PIECES_MAX) * u64::from(self.piece_size);
         match self.length {
             Some(value) if value > limit => Err(DecodeError::Limit { what: "object", value, limit }),
@@ -330,6 +333,10 @@ pub(crate) mod tests {
             descriptor(u64::from(PIECES_MAX) * (16 << 10) + 1, 16 << 10),
             Descriptor { index_length: 2, ..descriptor(1, 16 << 10) },
             Descriptor { length: None, ..descriptor(1, 16 << 10) },
+            Descriptor {
+                meta: FileMeta { modified_ns: 1_000_000_000, ..FileMeta::default() },
+                ..descriptor(1, 16 << 10)
+            },
             Descriptor { kind: ObjectKind::Stream, length: None, index_length: u64::MAX, ..descriptor(1, 16 << 10) },
         ] {
             assert!(Descriptor::read(&mut Reader::new(&bad.to_bytes())).is_err(), "{bad:?}");

@@ -150,6 +150,20 @@ async fn a_way_that_fails_once_the_peer_is_met_does_not_hold_up_the_others() {
 
 // ---- What is told ----
 
+#[tokio::test]
+async fn who_takes_the_connection_and_says_nothing_is_told_from_who_is_not_there() {
+    // The system takes connections for it.
+    let (_deaf, address) = listener().await;
+    let (_, plan) = group(vec![address]);
+    let error = dial(plan).await.expect_err("nobody has answered");
+    assert!(matches!(error, DialError::Handshake { source: HandshakeError::Timeout, .. }), "{error}");
+    assert!(!error.is_refusal());
+}
+
+fn timed_out(address: SocketAddr) -> DialError {
+    Way::new(address).failure()
+}
+
 fn address(host: u8) -> SocketAddr {
     SocketAddr::from(([192, 0, 2, host], 7077))
 }

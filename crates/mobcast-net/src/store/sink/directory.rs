@@ -110,7 +110,8 @@ impl View {
     /// Opens a file that is an entry of the tree. One that is made must not be there.
     fn open(&self, tree: &Tree, entry: u32, flags: OFlags) -> Result<File, Errno> {
         let directory = self.directory(tree, tree.entry(entry).parent)?;
-        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // O_NONBLOCK: somebody may have put a named pipe there since, and opening that would wait for its other end.
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         fs::openat(&*directory, tree.name(entry), flags, Mode::RUSR | Mode::WUSR).map(File::from)
     }
 }
@@ -232,6 +233,7 @@ impl DirectorySink {
         if let TreeDestination::Merge { dir, replace: true, .. } = &self.destination {
             self.check_conflicts(&received.tree, dir)?;
         }
+        self.check_links(&received.tree)?;
         for (entry, what) in received.tree.entries().skip(1) {
             if what.kind == EntryKind::Directory {
                 self.make_directory(&received.tree, entry, what)?;
@@ -258,6 +260,26 @@ impl DirectorySink {
         };
         let needed = tree.entries().map(|(_, entry)| on_disk(entry)).sum();
         check_space(self.destination.parent(), &self.path, needed, u64::from(tree.len()))
+    }
+
+    /// Refuses a tree with links where the file system makes none: they are made last, when everything has arrived. Called while
+    /// the partial directory is empty.
+    fn check_links(&self, tree: &Tree) -> Result<(), StoreError> {
+        let _entered = self.enter()?;
+        let root = &*self.staging.root;
+        let unlink = |name| fs::unlinkat(root, name, AtFlags::empty());
+        let symlink = || fs::symlinkat("target", root, "link").and_then(|()| unlink("link"));
+        let hard_link = || {
+            fs::openat(root, "file", OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR)?;
+            fs::linkat(root, "file", root, "link", AtFlags::empty())?;
+            unlink("link").and_then(|()| unlink("file"))
+        };
+        let try_first = |is_one: fn(&EntryKind) -> bool, make: &dyn Fn() -> Result<(), Errno>| {
+            let Some((entry, _)) = tree.entries().find(|(_, what)| is_one(&what.kind)) else { return Ok(()) };
+            make().map_err(|error| self.error("create link", tree, entry, error))
+        };
+        try_first(|kind| matches!(kind, EntryKind::Symlink { .. }), &symlink)?;
+        try_first(|kind| matches!(kind, EntryKind::HardLink { .. }), &hard_link)
     }
 
     fn make_directory(&self, tree: &Tree, entry: u32, what: &TreeEntry) -> Result<(), StoreError> {
@@ -444,22 +466,14 @@ impl DirectorySink {
         make().map_err(|error| self.cannot_make("create link", tree, entry, error))
     }
 
-    /// Gives directories their attributes, the deepest first, because making anything in one changes its time.
-    pub(super) fn restore_directories(
-        &self,
-        tree: &Tree,
-        view: &View,
-        directories: impl DoubleEndedIterator<Item = u32>,
-    ) -> Result<(), StoreError> {
-        for entry in directories.rev() {
-            let _entered = self.enter()?;
-            let restore = || {
-                let directory = view.directory(tree, entry)?;
-                self.restorer.restore(&directory, &tree.entry(entry).attributes)
-            };
-            let kept = restore().map_err(|error| self.error("set the attributes of", tree, entry, error))?;
-            self.note_kept(kept);
-        }
+    /// Gives a directory its attributes: after those below it, because making anything in one changes its time.
+    pub(super) fn restore_directory(&self, tree: &Tree, view: &View, entry: u32) -> Result<(), StoreError> {
+        let restore = || {
+            let directory = view.directory(tree, entry)?;
+            self.restorer.restore(&directory, &tree.entry(entry).attributes)
+        };
+        let kept = restore().map_err(|error| self.error("set the attributes of", tree, entry, error))?;
+        self.note_kept(kept);
         Ok(())
     }
 
@@ -469,7 +483,7 @@ impl DirectorySink {
         fs::syncfs(&*self.staging.root).map_err(|error| StoreError::io("sync", &self.path, error))
     }
 
-    /// The one step after which the sink is not abandoned any more, or cannot be finished any more.
+    /// The one step after which the sink is not abandoned any more, or cannot be finished any more; `abandon` waits for its end.
     fn name_it(&self, give_name: impl FnOnce() -> Result<(), StoreError>) -> Result<(), StoreError> {
         let mut phase = self.phase.write().unwrap_or_else(PoisonError::into_inner);
         if *phase == Phase::Abandoned {
@@ -511,16 +525,21 @@ impl Sink for DirectorySink {
         match &self.destination {
             TreeDestination::Place(place) => {
                 let directories = received.tree.entries().filter(|(_, what)| what.kind == EntryKind::Directory);
-                self.restore_directories(&received.tree, &self.staging, directories.map(|(entry, _)| entry))?;
+                for (entry, _) in directories.rev() {
+                    let _entered = self.enter()?;
+                    self.restore_directory(&received.tree, &self.staging, entry)?;
+                }
                 self.sync()?;
                 self.name_it(|| place.rename_from(&self.partial))?;
                 place.sync()?;
             }
             TreeDestination::Merge { dir, replace, .. } => {
                 self.sync()?;
-                self.merge(&received.tree, dir, *replace)?;
-                self.name_it(|| Ok(()))?;
-                self.remove_partial();
+                self.name_it(|| {
+                    self.merge(&received.tree, dir, *replace)?;
+                    self.remove_partial();
+                    Ok(())
+                })?;
                 self.sync()?;
             }
         }

@@ -4,8 +4,10 @@
 use std::fs::File;
 
 use mobcast_proto::content::tree::{EntryKind, Tree};
-use rustix::fs::{self, Access, AtFlags, Mode, StatxFlags};
+use rustix::fs::{self, Access, AtFlags, Mode, Statx, StatxFlags};
 use rustix::io::Errno;
+use rustix::path::Arg;
+use rustix::process::geteuid;
 
 use super::directory::{DirectorySink, View};
 use super::target::rename;
@@ -18,10 +20,10 @@ const MERGE_HINT: &str = "it appeared while the tree was received; use --force t
 impl DirectorySink {
     /// Refuses, before anything is received, a tree that could be merged in part only: one that has a file where the
     /// destination has a directory (whole directories are never removed), or something for a directory that takes nothing from
-    /// here.
+    /// here, or in the place of what cannot be replaced.
     pub(super) fn check_conflicts(&self, tree: &Tree, dir: &File) -> Result<(), StoreError> {
         let destination = self.view_of(dir)?;
-        let mount = mount_of(dir);
+        let own = stat_of(dir, "");
         let mut checked = None;
         for (entry, what) in tree.entries().skip(1) {
             // What is not there will be made.
@@ -35,13 +37,49 @@ impl DirectorySink {
             } else if is_directory(&*parent, tree.name(entry)).unwrap_or(false) {
                 return Err(self.conflict(tree, entry));
             }
-            if checked.replace(what.parent) == Some(what.parent) {
-                continue;
-            }
-            if mount_of(&parent) != mount {
-                return Err(StoreError::OtherFileSystem { path: below(&self.path, &tree.path(what.parent)) });
-            }
-            check_writable(&parent).map_err(|error| self.error("write into directory", tree, what.parent, error))?;
+            let of_parent = match checked {
+                Some((checked, stat)) if checked == what.parent => stat,
+                _ => self.check_parent(tree, what.parent, &parent, own)?,
+            };
+            checked = Some((what.parent, of_parent));
+            self.check_replaced(tree, entry, &parent, of_parent)?;
+        }
+        Ok(())
+    }
+
+    /// Whether names can be made in a directory of the destination.
+    fn check_parent(
+        &self,
+        tree: &Tree,
+        entry: u32,
+        parent: &File,
+        own: Option<Statx>,
+    ) -> Result<Option<Statx>, StoreError> {
+        let stat = stat_of(parent, "");
+        if stat.as_ref().map(mount_of) != own.as_ref().map(mount_of) {
+            return Err(StoreError::OtherFileSystem { path: below(&self.path, &tree.path(entry)) });
+        }
+        check_writable(parent).map_err(|error| self.error("write into directory", tree, entry, error))?;
+        Ok(stat)
+    }
+
+    /// Whether what is in the place of an entry, if anything is, can be replaced there.
+    fn check_replaced(
+        &self,
+        tree: &Tree,
+        entry: u32,
+        parent: &File,
+        of_parent: Option<Statx>,
+    ) -> Result<(), StoreError> {
+        let (Some(there), Some(of_parent)) = (stat_of(parent, tree.name(entry)), of_parent) else { return Ok(()) };
+        // The device of a file may be another one without a mount, as with overlays.
+        if there.stx_mnt_id != of_parent.stx_mnt_id {
+            return Err(StoreError::OtherFileSystem { path: below(&self.path, &tree.path(entry)) });
+        }
+        let is_sticky = Mode::from_raw_mode(of_parent.stx_mode.into()).contains(Mode::SVTX);
+        let owners = [there.stx_uid, of_parent.stx_uid];
+        if is_sticky && !self.restorer.is_root && !owners.contains(&geteuid().as_raw()) {
+            return Err(self.error("replace", tree, entry, Errno::PERM));
         }
         Ok(())
     }
@@ -55,13 +93,14 @@ impl DirectorySink {
         dir.try_clone().map(View::new).map_err(|error| StoreError::io("open directory", &self.path, error))
     }
 
-    /// Moves everything from the partial directory into `dir`. Directories that were there keep their attributes.
+    /// Moves everything from the partial directory into `dir`. Directories that were there keep their attributes. Called where
+    /// `abandon` waits for it: half a merge would stay.
     pub(super) fn merge(&self, tree: &Tree, dir: &File, replace: bool) -> Result<(), StoreError> {
         let destination = self.view_of(dir)?;
         let mut made = Vec::new();
         let merged = self.merge_entries(tree, &destination, replace, &mut made);
         // Those that were made stay, whatever the others say.
-        let restored = self.restore_directories(tree, &destination, made.into_iter());
+        let restored = made.iter().rev().try_for_each(|&entry| self.restore_directory(tree, &destination, entry));
         merged.and(restored)
     }
 
@@ -73,7 +112,6 @@ impl DirectorySink {
         made: &mut Vec<u32>,
     ) -> Result<(), StoreError> {
         for (entry, what) in tree.entries().skip(1) {
-            let _entered = self.enter()?;
             let parent = destination
                 .directory(tree, what.parent)
                 .map_err(|error| self.error("open directory", tree, what.parent, error))?;
@@ -131,11 +169,15 @@ impl DirectorySink {
     }
 }
 
-/// Where a directory is: nothing can be renamed from one file system, or one mount of it, to another. None on kernels that do
-/// not tell.
-fn mount_of(dir: &File) -> Option<(u32, u32, u64)> {
-    let stat = fs::statx(dir, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | StatxFlags::MNT_ID).ok()?;
-    Some((stat.stx_dev_major, stat.stx_dev_minor, stat.stx_mnt_id))
+/// What is known of a name in a directory, or of the directory itself. None on kernels that do not tell.
+fn stat_of(dir: &File, name: impl Arg) -> Option<Statx> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
+    fs::statx(dir, name, flags, StatxFlags::BASIC_STATS | StatxFlags::MNT_ID).ok()
+}
+
+/// Where a directory is: nothing can be renamed from one file system, or one mount of it, to another.
+fn mount_of(stat: &Statx) -> (u32, u32, u64) {
+    (stat.stx_dev_major, stat.stx_dev_minor, stat.stx_mnt_id)
 }
 
 /// Whether names can be made in a directory. What else stands in the way shows when they are.

@@ -86,7 +86,7 @@ impl Default for SinkOptions {
 /// What a finished sink leaves.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Finished {
-    /// The destination, if it is a path.
+    /// The destination, if it is a path, and no named pipe or character device.
     pub path: Option<PathBuf>,
     /// The object, if it was collected in memory.
     pub bytes: Option<Arc<Vec<u8>>>,
@@ -173,7 +173,8 @@ impl ObjectSink {
         if end > length { Err(StoreError::OutOfRange { offset, end, length }) } else { Ok(()) }
     }
 
-    /// Puts down verified bytes of the object at `offset`. Each byte is given once; no caller waits for another.
+    /// Puts down verified bytes of the object at `offset`. Each byte is given once. Callers wait for each other only until the
+    /// index of a directory is complete and its directories are made.
     /// [`StoreError::Tree`] means that the sender of a directory is faulty or hostile.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
         self.check_range(offset, data.len())?;
@@ -219,7 +220,7 @@ impl ObjectSink {
         self.stored.load(Ordering::Acquire)
     }
 
-    /// The destination, if it is a path: where the object will be once it is finished.
+    /// The destination, if it is a path, and no named pipe or character device: where the object will be once it is finished.
     pub fn path(&self) -> Option<&Path> {
         self.sink.path()
     }
@@ -246,7 +247,7 @@ impl ObjectSink {
 
     /// Gives the object up: removes all partial state, and lets writes under way fail. Blocks for as long as that takes,
     /// for a large tree seconds, unless it [ends at once](ObjectSink::ends_at_once). Does nothing to a finished sink. A `finish` under way on another thread ends with
-    /// [`StoreError::Stopped`], unless it already has the result in its place.
+    /// [`StoreError::Stopped`], unless it already has the result in its place, or is merging it into a directory: that is waited for.
     pub fn abandon(&self) {
         if !self.finished.load(Ordering::Acquire) && !self.abandoned.swap(true, Ordering::AcqRel) {
             self.sink.abandon();

@@ -11,7 +11,7 @@ use rustix::fs::{self, AtFlags, FileType, RenameFlags};
 use rustix::io::Errno;
 
 use crate::store::StoreError;
-use crate::store::beneath::{list, open_user_dir};
+use crate::store::beneath::{is_partial_name, list, open_user_dir};
 
 /// A name in an open directory.
 #[derive(Debug)]
@@ -88,12 +88,17 @@ impl TreeDestination {
         let dir = open_user_dir(path)?;
         let entries = list(&dir).map_err(|error| StoreError::io("read", path, error))?;
         if !force && !entries.is_empty() {
-            let inside = path.join(OsStr::from_bytes(name));
-            let hint = format!(
-                "the tree would become {0} itself: give {1} to put it inside, or --force to merge it into {0}",
-                path.display(),
-                inside.display()
-            );
+            let (shown, inside) = (path.display(), path.join(OsStr::from_bytes(name)));
+            let inside = inside.display();
+            let hint = if entries.iter().all(|(name, _)| is_partial_name(name)) {
+                format!(
+                    "all that it holds is what an ended recv has left: rm -r {shown}/.*.mobcast-partial-* if none runs there"
+                )
+            } else {
+                format!(
+                    "the tree would become {shown} itself: give {inside} to put it inside, or --force to merge it into {shown}"
+                )
+            };
             return Err(StoreError::Exists { path: path.to_owned(), hint });
         }
         Ok(TreeDestination::Merge { dir: dir.into(), path: path.to_owned(), replace: force })
@@ -148,10 +153,10 @@ fn look(path: &Path) -> Result<Option<Metadata>, StoreError> {
 }
 
 impl Place {
-    /// A place where a file may go: nothing is there, or it may be replaced.
+    /// A place where a file may go: nothing is there, or it may be replaced, which a directory never is.
     fn check(path: &Path, force: bool) -> Result<Place, StoreError> {
         match look(path)? {
-            Some(metadata) if metadata.is_dir() && force => {
+            Some(metadata) if metadata.is_dir() => {
                 Err(StoreError::Conflict { path: path.to_owned(), what: "it is a directory" })
             }
             _ => Place::new(path, force),

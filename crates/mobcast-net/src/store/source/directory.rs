@@ -90,12 +90,14 @@ impl DirectorySource {
         check_stat(&stat, self.tree.entry(segment.entry), shown)
     }
 
+    /// Whether files without contents still have none. The others were compared when they were read: asking for each of a million
+    /// once more would take a file server minutes.
     pub(super) fn check_unchanged(&self) -> Result<(), StoreError> {
-        self.tree.entries().try_for_each(|(index, entry)| self.check_entry(index, entry))
+        let is_empty = |(_, entry): &(u32, &TreeEntry)| matches!(entry.kind, EntryKind::File { size: 0, .. });
+        self.tree.entries().filter(is_empty).try_for_each(|(index, entry)| self.check_entry(index, entry))
     }
 
     fn check_entry(&self, index: u32, entry: &TreeEntry) -> Result<(), StoreError> {
-        let EntryKind::File { .. } = entry.kind else { return Ok(()) };
         let path = self.tree.path(index);
         let shown = || below(&self.base, &path);
         let stat = match fs::statat(&self.root, &path, AtFlags::SYMLINK_NOFOLLOW) {

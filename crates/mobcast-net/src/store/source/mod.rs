@@ -1,6 +1,6 @@
 //! What a root reads: the bytes of an object by offset, from several threads at once.
 //!
-//! Promises: reading follows no link inside a directory; a source that changed while it was read is found out by
+//! Promises: reading follows no link inside a directory; a source that changed while it was read is found out by reading it or by
 //! [`ObjectSource::check_unchanged`]. Left to others: cutting into pieces, hashing, signing.
 
 use std::fs::File;
@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use mobcast_proto::content::{Descriptor, FileMeta, ObjectKind};
 use mobcast_proto::limits::OBJECT_BYTES_MAX;
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::{FileType, FsWord, NFS_SUPER_MAGIC, OFlags, SeekFrom, fstatfs, seek};
 
 use super::stamp::Stamp;
 use super::{AtHand, StoreError, is_in_memory, synthetic_fill};
@@ -25,6 +25,9 @@ mod stream;
 use directory::DirectorySource;
 use stream::StreamSpool;
 pub use stream::{Available, StreamFeeder};
+
+/// Of linux/magic.h.
+const FUSE_SUPER_MAGIC: FsWord = 0x6573_5546;
 
 /// What a source knows of its object; piece size and strategy are chosen by others.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -210,8 +213,8 @@ impl ObjectSource {
     }
 
     /// Whether files still have the size and time of last modification (in nanoseconds) of when they were opened or
-    /// scanned; called when everything has been read once. Each regular file of a directory is compared; entries
-    /// added since are not looked for. [`StoreError::Changed`] names the first that changed.
+    /// scanned; called when everything has been read once. Of a directory the empty files are compared, as the others were when they
+    /// were read; entries added since are not looked for. [`StoreError::Changed`] names the first that changed.
     pub fn check_unchanged(&self) -> Result<(), StoreError> {
         match &self.data {
             Data::File(file) => file.check_unchanged(),
@@ -288,7 +291,7 @@ impl FileSource {
             mode: metadata.mode() & 0o7777,
             modified_s: metadata.mtime(),
             modified_ns: metadata.mtime_nsec() as u32,
-            sparse: metadata.blocks() * 512 < metadata.size(),
+            sparse: has_few_blocks(metadata.blocks(), metadata.size()) && has_holes(&file, metadata.size()),
         };
         let (kind, length) = (ObjectKind::File, Some(metadata.size()));
         let stamp = Some(Stamp::of(metadata));
@@ -320,10 +323,21 @@ impl FileSource {
     }
 }
 
+/// Whether a file has fewer blocks (of 512 bytes) than bytes: it has holes, or its file system compresses it or has not put it on disk yet.
+fn has_few_blocks(blocks: u64, size: u64) -> bool {
+    blocks * 512 < size
+}
+
+/// Whether a file with few blocks has holes. Where the file system does not tell, as if it had.
+fn has_holes(file: impl AsFd, size: u64) -> bool {
+    // Network and user-space file systems may know of no holes, and say that the first one is at the end.
+    let tells = fstatfs(&file).is_ok_and(|stat| !matches!(stat.f_type, NFS_SUPER_MAGIC | FUSE_SUPER_MAGIC));
+    !tells || seek(file, SeekFrom::Hole(0)).map_or(true, |hole| hole < size)
+}
+
 /// Bytes of a block device, which its metadata does not tell.
 pub(crate) fn device_size(file: &File, path: &Path) -> Result<u64, StoreError> {
-    rustix::fs::seek(file, rustix::fs::SeekFrom::End(0))
-        .map_err(|error| StoreError::io("find the size of", path, error))
+    seek(file, SeekFrom::End(0)).map_err(|error| StoreError::io("find the size of", path, error))
 }
 
 /// Reads what a file was found to have; less means that it was truncated since.

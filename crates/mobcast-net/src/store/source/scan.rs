@@ -6,10 +6,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use mobcast_proto::content::tree::{Attributes, EntryKind, Tree, TreeBuilder};
-use rustix::fs::{self, Access, AtFlags, FileType, Stat};
+use rustix::fs::{self, Access, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::special_kind;
+use super::{has_few_blocks, has_holes, special_kind};
 use crate::store::StoreError;
 use crate::store::beneath::{list, open_dir_beneath};
 use crate::store::error::below;
@@ -26,6 +26,8 @@ struct Found {
     stat: Stat,
     /// The target, if it is a symbolic link.
     target: Option<Box<[u8]>>,
+    /// Whether it is a file with holes.
+    sparse: bool,
 }
 
 /// A directory whose entries are being added: of those to come only the names are kept, as there may be millions.
@@ -109,18 +111,17 @@ impl Scanner<'_> {
         match (file_type, found.target) {
             (FileType::Directory, _) => self.push(path, &stat, EntryKind::Directory)?,
             (_, Some(target)) => self.push(path, &stat, EntryKind::Symlink { target })?,
-            _ => self.add_file(path, &stat)?,
+            _ => self.add_file(path, &stat, found.sparse)?,
         };
         Ok(file_type == FileType::Directory)
     }
 
-    fn add_file(&mut self, path: &[u8], stat: &Stat) -> Result<u32, StoreError> {
+    fn add_file(&mut self, path: &[u8], stat: &Stat, sparse: bool) -> Result<u32, StoreError> {
         let identity = (stat.st_dev, stat.st_ino);
         if let Some(&target) = self.linked.get(&identity) {
             return self.push(path, stat, EntryKind::HardLink { target });
         }
         let size = stat.st_size as u64;
-        let sparse = (stat.st_blocks as u64) * 512 < size;
         self.sparse |= sparse;
         let entry = self.push(path, stat, EntryKind::File { size, sparse })?;
         if stat.st_nlink > 1 {
@@ -145,15 +146,19 @@ impl Scanner<'_> {
 
 fn look_at(dir: &OwnedFd, name: &[u8]) -> Result<Found, Errno> {
     let stat = fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
-    let target = match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Symlink => Some(fs::readlinkat(dir, name, Vec::new())?.into_bytes().into_boxed_slice()),
+    let (mut target, mut sparse) = (None, false);
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Symlink => target = Some(fs::readlinkat(dir, name, Vec::new())?.into_bytes().into_boxed_slice()),
         FileType::RegularFile => {
             check_readable(dir, name)?;
-            None
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let open = || fs::openat(dir, name, flags, Mode::empty());
+            sparse = has_few_blocks(stat.st_blocks as u64, stat.st_size as u64)
+                && open().map_or(true, |file| has_holes(&file, stat.st_size as u64));
         }
-        _ => None,
-    };
-    Ok(Found { stat, target })
+        _ => {}
+    }
+    Ok(Found { stat, target, sparse })
 }
 
 /// Unreadable files are named before the transfer starts, not when their turn comes.

@@ -44,6 +44,17 @@ fn a_file_is_read_at_any_offset() {
 }
 
 #[test]
+fn a_dense_file_of_few_blocks_has_no_holes() {
+    let file = tempfile::tempfile().expect("a file");
+    file.write_all_at(&[1; 100_000], 0).expect("room");
+    assert!(has_few_blocks(0, 100_000), "as if it was compressed");
+    assert!(!has_holes(&file, 100_000));
+    file.set_len(1_000_000).expect("truncate");
+    assert!(has_few_blocks(file.metadata().expect("stat").blocks(), 1_000_000));
+    assert!(has_holes(&file, 1_000_000));
+}
+
+#[test]
 fn a_file_that_changes_is_found_out() {
     let dir = tempfile::tempdir().expect("tempdir");
     let path = dir.path().join("log");
@@ -114,16 +125,22 @@ fn a_file_of_a_directory_that_changes_is_named() {
     let dir = tempfile::tempdir().expect("tempdir");
     fs::create_dir(dir.path().join("sub")).expect("mkdir");
     fs::write(dir.path().join("sub/f"), "1234").expect("write");
+    fs::write(dir.path().join("sub/empty"), "").expect("write");
     let source = ObjectSource::open(dir.path()).expect("open");
-    source.check_unchanged().expect("nobody wrote");
+    let length = source.description().length.expect("known");
+    let read = || source.read_at(length - 2, &mut [0; 2]);
+    read().and_then(|()| source.check_unchanged()).expect("nobody wrote");
     fs::write(dir.path().join("sub/f"), "12345").expect("write");
-    let error = source.check_unchanged().expect_err("changed").to_string();
+    let error = read().expect_err("changed").to_string();
     assert!(error.contains("sub/f changed while"), "{error}");
+    source.check_unchanged().expect("what was read is not looked at once more");
+    fs::write(dir.path().join("sub/empty"), "1").expect("write");
+    let error = source.check_unchanged().expect_err("changed").to_string();
+    assert!(error.contains("sub/empty changed while"), "{error}");
     // A link in the place of the file is not followed out of the tree.
     fs::remove_file(dir.path().join("sub/f")).expect("remove");
     symlink("/etc/passwd", dir.path().join("sub/f")).expect("symlink");
-    let length = source.description().length.expect("known");
-    let error = source.read_at(length - 2, &mut [0; 2]).expect_err("a link");
+    let error = read().expect_err("a link");
     assert!(matches!(error, StoreError::Changed { .. }), "{error}");
 }
 
