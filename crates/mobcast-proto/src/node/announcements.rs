@@ -125,7 +125,6 @@ impl Node {
 
     /// There is no room for a broadcast: whoever waits for this node's result must not wait for ever.
     fn refuse_announced(&mut self, id: BroadcastId) {
-        self.held_root_losses.remove(&id);
         // Others may be waiting for it, and this node may have to coordinate them.
         self.coordination.note_unwanted(id);
         self.finished.insert(id);

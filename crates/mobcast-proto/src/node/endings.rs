@@ -7,7 +7,7 @@ use crate::broadcast::{Broadcast, Phase};
 use crate::content::manifest::SignatureDomain;
 use crate::group::report::{NodeResult, Report};
 use crate::io::{CloseReason, Event, Failure, Signer};
-use crate::limits::SILENCE_MAX;
+use crate::limits::{BROADCASTS_MAX, SILENCE_MAX};
 use crate::time::{Duration, Time};
 use crate::units::{BroadcastId, Digest, LinkId, NodeId, Signature};
 use crate::wire::frame::Frame;
