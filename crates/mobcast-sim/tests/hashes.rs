@@ -97,10 +97,10 @@ fn a_seed_is_the_same_run_in_every_build() {
     let faults = faults::run(7).expect("it holds").trace_hash;
     writeln!(hashes, "faults 7: {faults:016x}").expect("a string takes it");
     expect![[r#"
-        mob sim-fluid: a3cdd1541f084efa
-        mob sim-packet: 85e18d3dff2000fa
-        mob sim-packet-bbr: 9299fe8d674ec367
-        mob sim-packet-reno: 55eb3c9b08308c1c
+        mob sim-fluid: 9fa1e4859b75eccf
+        mob sim-packet: 51854a8bd227ed9f
+        mob sim-packet-bbr: 940b52c71395f11a
+        mob sim-packet-reno: 83a0b735034e3f89
         mob-hpdc07 sim-fluid: 2a628f9842efb363
         mob-hpdc07 sim-packet: 8c997c0ba0f2a939
         mob-hpdc07 sim-packet-bbr: 48b2c688fe491715
@@ -121,10 +121,10 @@ fn a_seed_is_the_same_run_in_every_build() {
         binomial sim-packet: 7f87d4d11d2bac08
         binomial sim-packet-bbr: 138796663332efe3
         binomial sim-packet-reno: b71dcd441f8e8ffa
-        scatter-allgather sim-fluid: 00148d174122f339
-        scatter-allgather sim-packet: aeb8c271fe53a717
-        scatter-allgather sim-packet-bbr: b8b0a810a28a1ab1
-        scatter-allgather sim-packet-reno: 9a5ec472012c03fb
+        scatter-allgather sim-fluid: 3f8088581c1a8d30
+        scatter-allgather sim-packet: c0853bb90bb5ba58
+        scatter-allgather sim-packet-bbr: f51fd298db1e58d7
+        scatter-allgather sim-packet-reno: 0ac12052cc67c617
         two-trees sim-fluid: f7a550e6c596d8e6
         two-trees sim-packet: 5574a94dd75f2743
         two-trees sim-packet-bbr: 2e31653927a72ff2
