@@ -70,6 +70,32 @@ pub(crate) async fn one_way() -> (Sender, Receiver) {
     (Sender::new(peer.into_split().1, sealer, rekeying, counters, Vec::new()), receiver)
 }
 
+#[tokio::test]
+async fn what_came_of_a_long_chunk_before_the_link_broke_counts() {
+    const RECORD: usize = 16 << 10;
+    let (mut peer, mut sealer, mut receiver) = receiver().await;
+    let (broadcast, piece, range) = (BroadcastId::default(), PieceIndex(0), ByteRange::whole(16 * RECORD as u32));
+    let mut header = PayloadHeader { broadcast, piece, range, plain: false }.encode().to_vec();
+    header.splice(..0, (header.len() as u32).to_be_bytes());
+    // A whole chunk, and five records of another one.
+    let mut sealed = Vec::new();
+    for records in [16, 5] {
+        sealer.seal(&mut sealed, content::APPLICATION_DATA, &header);
+        (0..records).for_each(|_| sealer.seal(&mut sealed, content::APPLICATION_DATA, &[7; RECORD]));
+    }
+    tokio::spawn(async move { peer.write_all(&sealed).await });
+    let mut into = vec![0; 16 * RECORD];
+    assert!(matches!(receiver.next().await.unwrap(), Incoming::Payload(_)));
+    receiver.read_payload(&mut into).await.unwrap();
+    into.fill(0);
+    assert!(matches!(receiver.next().await.unwrap(), Incoming::Payload(_)));
+    let cut = receiver.read_payload(&mut into).await;
+    assert!(matches!(cut, Err(ChannelError::Truncated | ChannelError::Io(_))), "{cut:?}");
+    assert_eq!(receiver.payload_left(), 11 * RECORD);
+    assert_eq!(receiver.counters().payload_received(), 21 * RECORD as u64);
+    assert!(into[..5 * RECORD] == [7; 5 * RECORD]);
+}
+
 /// Reads everything, chunks included, until the end or an error.
 async fn read_to_end(receiver: &mut Receiver) -> Result<Vec<Vec<u8>>, ChannelError> {
     let mut items = Vec::new();
