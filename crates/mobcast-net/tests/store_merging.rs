@@ -139,7 +139,11 @@ fn a_tree_is_not_merged_half_where_another_user_s_file_cannot_be_replaced() {
     write(from.join("sub/f"), b"new");
     write(to.join("a"), b"old");
     write(to.join("sub/f"), b"old");
-    std::os::unix::fs::chown(&to, Some(USER), None).expect("chown");
+    if std::os::unix::fs::chown(&to, Some(USER), None).is_err() {
+        return skipped("this root has no other users");
+    }
+    [&from, &from.join("sub"), &to].into_iter().for_each(|dir| chmod(dir, 0o755));
+    [&from.join("a"), &from.join("sub/f")].into_iter().for_each(|file| chmod(file, 0o644));
     chmod(&to.join("sub"), 0o1777);
     let source = ObjectSource::open(&from).expect("open");
     let merge = || as_user(USER, || copy(&source, to_path(&to), &options(true, false)));

@@ -323,7 +323,10 @@ fn a_tree_with_links_is_refused_early_where_there_are_none() {
         let (data, index_length) = (object(&source), source.description().index_length as usize);
         let to = dir.path().join("to");
         let sink = ObjectSink::open(to_path(&to), &descriptor(&source), &options(false, false)).expect("open");
-        let error = without_links(|| sink.write_at(0, &data[..index_length])).expect_err("no links").to_string();
+        let Some(result) = without_links(|| sink.write_at(0, &data[..index_length])) else {
+            return skipped("the kernel filters no system calls");
+        };
+        let error = result.expect_err("no links").to_string();
         let link = to.join("sub").join(from.file_name().expect("it has one"));
         assert!(error.starts_with(&format!("cannot create link {}: ", link.display())), "{error}");
         drop(sink);

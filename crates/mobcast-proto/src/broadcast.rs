@@ -460,12 +460,11 @@ impl Broadcast {
         blamed
     }
 
-    /// What had arrived of a piece that is not complete is lost with the link that brought some of it.
-    pub fn handle_lost(&mut self, now: Time, piece: PieceIndex) {
+    /// What had arrived of pieces that are not complete is lost with the link that brought some of it.
+    pub fn handle_lost(&mut self, now: Time, pieces: &[PieceIndex]) {
         self.swarm.set_now(now);
-        if self.swarm.add_lost(piece) {
-            self.tell_strategy(StrategyEvent::PieceWrong(piece));
-        }
+        let lost: Vec<PieceIndex> = pieces.iter().copied().filter(|&piece| self.swarm.add_lost(piece)).collect();
+        lost.into_iter().for_each(|piece| self.tell_strategy(StrategyEvent::PieceWrong(piece)));
     }
 
     /// The node's view of the group has changed.

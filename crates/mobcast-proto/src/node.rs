@@ -503,10 +503,10 @@ impl Node {
         }
     }
 
-    /// What had arrived of a piece that is not complete is lost with the link that brought some of it: all of it has to come again.
-    pub fn handle_lost(&mut self, now: Time, broadcast: BroadcastId, piece: PieceIndex) {
+    /// What had arrived of pieces that are not complete is lost with the link that brought some of it: all of them has to come again.
+    pub fn handle_lost(&mut self, now: Time, broadcast: BroadcastId, pieces: &[PieceIndex]) {
         self.set_now(now);
-        self.with_broadcast(broadcast, |b| b.handle_lost(now, piece));
+        self.with_broadcast(broadcast, |b| b.handle_lost(now, pieces));
     }
 
     /// The answer to [`Output::Sign`].

@@ -8,11 +8,13 @@ use mobcast_proto::limits::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, CHUNK_TIME};
 /// Bytes that may leave at once under a limit.
 const BURST_BYTES: u64 = 64 << 10;
 const _: () = assert!(CHUNK_BYTES_MIN as u64 <= BURST_BYTES);
+/// Payload makes up for control frames within this: it never stands still for longer.
+const DEBT_MAX: Duration = Duration::from_secs(1);
 /// The timers of the runtime are this late at most; a limit makes up for it, or it would not be reached.
 const TIMER_SLACK: Duration = Duration::from_millis(4);
 
 /// A limit to what a node sends, over all its links: no burst of payload is longer than 64 KiB or 4 ms. Control frames do not wait for
-/// it; payload makes up for them.
+/// it; payload makes up for them as far as that takes no longer than a second.
 #[derive(Debug)]
 pub struct Limit {
     rate_bytes_per_s: u64,
@@ -26,12 +28,25 @@ impl Limit {
         Limit { rate_bytes_per_s: rate_bytes_per_s.max(1), spent_until: Mutex::new(None) }
     }
 
-    /// The next chunk of payload, of at most `bytes`: it takes 50 ms of the limit, so that links take turns, but has 8 KiB at least and 64 KiB
-    /// at most.
+    /// The next chunk of payload, of at most `bytes`: it takes 50 ms of the limit, so that links take turns, but has 8 KiB at least and no more
+    /// than may leave at once.
     pub fn permit(self: &Arc<Limit>, now: Instant, bytes: u32) -> Permit {
-        let share = CHUNK_TIME.bytes_at(self.rate_bytes_per_s).clamp(u64::from(CHUNK_BYTES_MIN), BURST_BYTES) as u32;
-        let bytes = bytes.min(whole_pages(share));
+        let share = CHUNK_TIME.bytes_at(self.rate_bytes_per_s).clamp(u64::from(CHUNK_BYTES_MIN), self.burst_bytes());
+        let bytes = bytes.min(whole_pages(share.min(u64::from(CHUNK_BYTES_MAX)) as u32));
         Permit { at: self.reserve(now, u64::from(bytes)), bytes, limit: Some(Arc::clone(self)) }
+    }
+
+    /// Bytes that may leave at once.
+    fn burst_bytes(&self) -> u64 {
+        let rate = u128::from(self.rate_bytes_per_s);
+        BURST_BYTES.max((rate * TIMER_SLACK.as_nanos() / 1_000_000_000) as u64)
+    }
+
+    /// Frames of `bytes` are sent, which do not wait.
+    pub fn count(&self, now: Instant, bytes: u64) {
+        let mut spent_until = self.lock();
+        let start = spent_until.map_or(now, |until| until.max(now));
+        *spent_until = Some(start.max((start + self.time_of(bytes)).min(now + DEBT_MAX)));
     }
 
     /// Takes `bytes` out of the future; they may be sent at the returned time.
@@ -224,7 +239,13 @@ mod tests {
     fn under_a_limit_a_fast_link_sends_no_burst() {
         let mut pacer = Pacer::default();
         pacer.sent(512 << 10, Duration::from_millis(1));
-        for (rate, chunk) in [(10_000, 8 << 10), (300_000, 12 << 10), (1_000_000, 48 << 10), (100_000_000, 64 << 10)] {
+        for (rate, chunk) in [
+            (10_000, 8 << 10),
+            (300_000, 12 << 10),
+            (1_000_000, 48 << 10),
+            (20_000_000, 76 << 10),
+            (100_000_000, CHUNK_BYTES_MAX),
+        ] {
             let (limit, start) = (Arc::new(Limit::new(rate)), Instant::now());
             let (mut now, mut sent) = (start, 0);
             for _ in 0..100 {

@@ -111,8 +111,8 @@ pub fn with_mount(arguments: &[PathBuf], work: impl FnOnce() + UnwindSafe) {
     result.expect("behaves on a small file system");
 }
 
-/// Does something on a thread for which no file system makes links.
-pub fn without_links<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+/// Does something on a thread for which no file system makes links; nothing where the kernel filters no system calls.
+pub fn without_links<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     let statement = |code: u32, jt, k: u32| libc::sock_filter { code: code as u16, jt, jf: 0, k };
     let returned = |value| statement(libc::BPF_RET | libc::BPF_K, 0, value);
     let skip_if = |jt, call: libc::c_long| statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, jt, call as u32);
@@ -131,8 +131,7 @@ pub fn without_links<T: Send>(work: impl FnOnce() -> T + Send) -> T {
             libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
                 && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0
         };
-        assert!(is_filtered, "anybody may restrict himself");
-        work()
+        is_filtered.then(work)
     };
     std::thread::scope(|scope| scope.spawn(restricted).join().expect("no panic"))
 }

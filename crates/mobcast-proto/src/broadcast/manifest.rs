@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::content::slots::slot_of;
+use crate::limits::SILENCE_MAX;
 use crate::random::mix2;
 
 /// A manifest is fetched part by part, one for each question. A part ends at every so many hashes, 128 KiB: less is not enough for a
@@ -20,7 +21,7 @@ const BATCH_PATIENCE: Duration = Duration::from_secs(1);
 /// answer over the same link.
 const BATCH_PATIENCE_BYTES: u64 = 2 * (BATCH_HASHES_MAX * size_of::<Digest>()) as u64;
 /// But no longer than this.
-const BATCH_PATIENCE_MAX: Duration = Duration::from_secs(10);
+const BATCH_PATIENCE_MAX: Duration = Duration(SILENCE_MAX.0 / 2);
 /// So many first batches are sent to a newcomer unasked, if the strategy wants it to have them.
 const BATCHES_PUSHED: u32 = 4;
 /// Members whose slot a batch is not in leave it this long to the one whose it is, before they fetch it over a WAN
@@ -147,7 +148,9 @@ impl Broadcast {
 
     /// How long this node waits for a batch from a peer that it has asked.
     pub(super) fn batch_patience(&self, link: LinkId) -> Duration {
-        let rate = self.swarm.peer(link).map_or(0, |peer| peer.window.rate_bytes_per_s());
+        // Who has let one lapse is not waited for as long again.
+        let answers = self.unanswered.get(&link).is_none_or(|&lapsed| lapsed == 0);
+        let rate = self.swarm.peer(link).filter(|_| answers).map_or(0, |peer| peer.window.rate_bytes_per_s());
         let at_its_rate = if rate > 0 { Duration::for_bytes(BATCH_PATIENCE_BYTES, rate) } else { Duration::ZERO };
         at_its_rate.clamp(BATCH_PATIENCE, BATCH_PATIENCE_MAX)
     }

@@ -22,6 +22,8 @@ use super::{Node, Pending, Untold, Unverified};
 const EARLY_BYTES_MAX: usize = 32 << 10;
 /// What a node says of a broadcast for which it has no room.
 const NO_ROOM: &str = "it has too many broadcasts: those that are over take a place until their handles are dropped";
+/// Objects in one frame for whoever takes its place below: as much again is left on the link for what goes on to it and through it.
+const GREETING_BYTES_MAX: usize = PASSED_ON_BYTES_MAX / 2;
 /// What a frame takes beside its encoded bytes, at least.
 const EARLY_FRAME_BYTES: usize = 128;
 
@@ -127,9 +129,10 @@ impl Node {
     fn refuse_announced(&mut self, id: BroadcastId) {
         // Others may be waiting for it, and this node may have to coordinate them.
         self.coordination.note_unwanted(id);
-        self.finished.insert(id);
         let outcome = Err(NO_ROOM.into());
-        self.report(Report::Result(NodeResult { broadcast: id, outcome, elapsed_us: 0, traffic: Traffic::default() }));
+        let result = NodeResult { broadcast: id, outcome, elapsed_us: 0, traffic: Traffic::default() };
+        self.finished.insert_failed(result.clone());
+        self.report(Report::Result(result));
     }
 
     pub(super) fn announcement_verified(&mut self, id: BroadcastId, valid: bool) {
@@ -199,9 +202,7 @@ impl Node {
             Some(untold) => untold.early = early,
             None => self.take_early(early),
         }
-        if let Some((link, frame)) = self.unknown_ends.take_root_loss(id) {
-            self.member_frame(link, frame);
-        }
+        self.take_held_root_loss(id);
     }
 
     /// Lets a node that was just admitted know of the broadcasts, and of their first pieces, so that it can tell its peers with its
@@ -299,7 +300,7 @@ impl Node {
     fn greet_with_whole(&mut self, link: LinkId, id: BroadcastId) {
         let wanted = self.broadcasts.get(&id).filter(|b| b.is_announced() && !b.released);
         if let Some(frame) = wanted.and_then(Broadcast::whole_frame)
-            && self.under_way(link) < PASSED_ON_BYTES_MAX
+            && self.under_way(link) < GREETING_BYTES_MAX
         {
             let bytes = frame.encode().len();
             self.pass_on(link, frame, bytes);
@@ -541,7 +542,7 @@ mod tests {
         let announced = |output: &Output| matches!(output, Output::Send { frame: Frame::Announce { .. }, .. });
         assert_eq!(outputs(&mut node).iter().filter(|output| announced(output)).count(), 20, "it can ask for all");
         node.tell_released(ids[0]);
-        let room = PASSED_ON_BYTES_MAX.div_ceil(60_000);
+        let room = GREETING_BYTES_MAX.div_ceil(60_000);
         assert_eq!(wholes(&mut node, link), ids[1..=room]);
         assert_eq!(wholes(&mut node, link), [], "these are not known to be through");
     }

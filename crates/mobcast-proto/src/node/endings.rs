@@ -187,8 +187,9 @@ impl Node {
             self.coordination.note_news(id, self.now);
             self.go_on_without_root(id);
         } else {
-            // Whoever reports from here on is released at once.
+            // Whoever reports from here on is released at once, and who comes below has to hear of it.
             self.coordination.note_released(id);
+            self.unknown_ends.hold_root_loss(id, signature);
         }
         let frame = Frame::RootLost { broadcast: id, signature };
         self.child_links().into_iter().for_each(|link| self.send(link, frame.clone()));
@@ -203,11 +204,21 @@ impl Node {
             // It was taken for lost: what others say of that is old.
             return;
         }
-        let Some(broadcast) = self.broadcasts.get_mut(&id) else { return self.unknown_root_lost(from, id, frame) };
+        let Some(broadcast) = self.broadcasts.get_mut(&id) else { return self.unknown_root_lost(from, id, signature) };
         if broadcast.root_loss.replace(signature).is_none() {
             self.go_on_without_root(id);
             let links = self.child_links().into_iter().filter(|&link| link != from);
             links.collect::<Vec<_>>().into_iter().for_each(|link| self.send(link, frame.clone()));
+        }
+    }
+
+    /// A broadcast is heard of: its root may have been lost before that.
+    pub(super) fn take_held_root_loss(&mut self, id: BroadcastId) {
+        if let Some(signature) = self.unknown_ends.take_root_loss(id)
+            && let Some(broadcast) = self.broadcasts.get_mut(&id)
+            && broadcast.root_loss.replace(signature).is_none()
+        {
+            self.go_on_without_root(id);
         }
     }
 

@@ -125,6 +125,7 @@ impl Node {
         }
         if !self.broadcasts.contains_key(&id) {
             self.finished.forget_failure(id);
+            self.unknown_ends.take_root_loss(id);
             return self.pass_unknown_end_on(from, frame);
         }
         let now = self.now;

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use crate::limits::BROADCASTS_MAX;
 use crate::time::{Duration, Time};
-use crate::units::{BroadcastId, LinkId, NodeId};
+use crate::units::{BroadcastId, LinkId, NodeId, Signature};
 use crate::wire::frame::Frame;
 
 use super::Node;
@@ -19,13 +19,15 @@ pub(super) struct UnknownEnds {
     /// What was passed on within the interval, the oldest first.
     passed_on: VecDeque<(Time, Frame)>,
     /// The word that a root is gone, the oldest first: this node may hear of the broadcast yet, and those who come below it have to know.
-    root_losses: VecDeque<(BroadcastId, LinkId, Frame)>,
+    root_losses: VecDeque<(BroadcastId, Signature)>,
 }
 
 impl UnknownEnds {
-    /// Whether an end was passed on a moment ago.
+    /// Whether an end was passed on a moment ago, or so many that nobody knows.
     fn has(&self, end: &Frame, now: Time) -> bool {
-        self.passed_on.iter().any(|(at, other)| other == end && now.since(*at) < PASSED_ON_INTERVAL)
+        let mut lately = self.passed_on.iter().filter(|(at, _)| now.since(*at) < PASSED_ON_INTERVAL);
+        let many = lately.clone().count() >= BROADCASTS_MAX;
+        many || lately.any(|(_, other)| other == end)
     }
 
     /// An end is passed on.
@@ -37,28 +39,29 @@ impl UnknownEnds {
         self.passed_on.push_back((now, end));
     }
 
-    fn hold_root_loss(&mut self, id: BroadcastId, link: LinkId, frame: Frame) {
-        self.root_losses.retain(|(other, ..)| *other != id);
+    /// The root of a broadcast is gone, as the authority has signed.
+    pub(super) fn hold_root_loss(&mut self, id: BroadcastId, signature: Signature) {
+        self.take_root_loss(id);
         if self.root_losses.len() >= BROADCASTS_MAX {
             self.root_losses.pop_front();
         }
-        self.root_losses.push_back((id, link, frame));
+        self.root_losses.push_back((id, signature));
     }
 
-    /// What was heard of the loss of a broadcast's root before the broadcast, and over which link.
-    pub(super) fn take_root_loss(&mut self, id: BroadcastId) -> Option<(LinkId, Frame)> {
-        let at = self.root_losses.iter().position(|(other, ..)| *other == id)?;
-        self.root_losses.remove(at).map(|(_, link, frame)| (link, frame))
+    /// What was heard of the loss of a broadcast's root before the broadcast; it is needed no more where the broadcast is there, or over.
+    pub(super) fn take_root_loss(&mut self, id: BroadcastId) -> Option<Signature> {
+        let at = self.root_losses.iter().position(|(other, _)| *other == id)?;
+        self.root_losses.remove(at).map(|(_, signature)| signature)
     }
 
     /// What was heard of the loss of roots.
     pub(super) fn root_losses(&self) -> impl Iterator<Item = Frame> {
-        self.root_losses.iter().map(|(.., frame)| frame.clone())
+        self.root_losses.iter().map(|&(broadcast, signature)| Frame::RootLost { broadcast, signature })
     }
 
     /// A root that was said to be lost is there again.
     pub(super) fn root_is_back(&mut self, root: NodeId) {
-        self.root_losses.retain(|(id, ..)| id.root != root);
+        self.root_losses.retain(|(id, _)| id.root != root);
     }
 }
 
@@ -81,11 +84,11 @@ impl Node {
     }
 
     /// The loss of a root may be heard of before its broadcast: those above announce no broadcast that they have given up.
-    pub(super) fn unknown_root_lost(&mut self, from: LinkId, id: BroadcastId, end: Frame) {
+    pub(super) fn unknown_root_lost(&mut self, from: LinkId, broadcast: BroadcastId, signature: Signature) {
         if self.upward_link() == Some(from) {
-            self.unknown_ends.hold_root_loss(id, from, end.clone());
+            self.unknown_ends.hold_root_loss(broadcast, signature);
         }
-        self.pass_unknown_end_on(from, end);
+        self.pass_unknown_end_on(from, Frame::RootLost { broadcast, signature });
     }
 }
 
@@ -95,7 +98,6 @@ mod tests {
     use crate::io::Output;
     use crate::node::founder::tests::follower;
     use crate::node::testing::{announcement, descriptor, linked, outputs, to_verify};
-    use crate::units::Signature;
 
     const ROOT: NodeId = NodeId(7);
     const ID: BroadcastId = BroadcastId { root: ROOT, sequence: 0 };
@@ -176,12 +178,46 @@ mod tests {
         assert_eq!(told(&mut between), []);
     }
 
+    /// The link over which it has come may be gone when the broadcast is heard of.
+    #[test]
+    fn the_loss_of_a_root_is_known_whoever_announces_the_broadcast() {
+        let mut between = Between::new();
+        let Between { above, below, .. } = between;
+        between.passes_on(0, above, Frame::RootLost { broadcast: ID, signature: SIGNATURE });
+        between.node.handle_link_down(Time::ZERO, above);
+        let announcement = Box::new(announcement(&between.node, ROOT, descriptor("mob", 64)));
+        between.passes_on(1, below, Frame::Announce { broadcast: ID, announcement });
+        assert_eq!(between.node.broadcasts.get(&ID).expect("it is announced").root_loss, Some(SIGNATURE));
+    }
+
+    #[test]
+    fn what_is_over_needs_no_word_of_its_root() {
+        let mut between = Between::new();
+        between.passes_on(0, between.above, Frame::RootLost { broadcast: ID, signature: SIGNATURE });
+        between.passes_on(0, between.above, Frame::Release { broadcast: ID, signature: SIGNATURE });
+        assert_eq!(between.node.unknown_ends.root_losses().count(), 0);
+    }
+
+    #[test]
+    fn many_ends_in_a_circle_do_not_push_each_other_out() {
+        let mut between = Between::new();
+        let ends = |between: &mut Between, millis: u64| {
+            let release = |sequence| {
+                let broadcast = BroadcastId { root: ROOT, sequence };
+                between.passes_on(millis, between.above, Frame::Release { broadcast, signature: SIGNATURE }).len()
+            };
+            (0..2 * BROADCASTS_MAX as u32).map(release).sum::<usize>()
+        };
+        assert_eq!([0, 500, 1_000].map(|millis| ends(&mut between, millis)), [BROADCASTS_MAX, 0, BROADCASTS_MAX]);
+    }
+
     #[test]
     fn of_many_lost_roots_the_last_ones_are_remembered() {
         let mut between = Between::new();
         let ids = (0..=BROADCASTS_MAX as u32).map(|sequence| BroadcastId { root: ROOT, sequence });
-        for broadcast in ids.clone() {
-            between.passes_on(0, between.above, Frame::RootLost { broadcast, signature: SIGNATURE });
+        for (second, broadcast) in ids.clone().enumerate() {
+            let loss = Frame::RootLost { broadcast, signature: SIGNATURE };
+            between.passes_on(1_000 * second as u64, between.above, loss);
         }
         let held = |id| between.node.unknown_ends.take_root_loss(id).is_some();
         assert_eq!(ids.map(held).collect::<Vec<_>>(), [vec![false], vec![true; BROADCASTS_MAX]].concat());

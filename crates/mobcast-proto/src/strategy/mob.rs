@@ -107,8 +107,8 @@ pub struct Mob {
     theft: Theft,
     /// When it took over pieces last that are not in its slots.
     stole_at: Time,
-    /// Whether it is to import pieces that peers in other clusters do not know it wants.
-    has_taken_unsaid: bool,
+    /// What it is to import and peers in other clusters do not know it wants.
+    unsaid: HaveSet,
     backlog_told: Option<(u32, u64)>,
     last_news: Time,
     /// How often it was stuck.
@@ -145,7 +145,9 @@ impl Strategy for Mob {
                 // Its owner may have it and not be able to serve it: somebody has to import it again.
                 if swarm.is_missing(piece) && !self.is_at_hand(swarm, piece) {
                     self.given.remove(&piece);
-                    self.has_taken_unsaid |= self.stolen.insert(piece);
+                    if self.stolen.insert(piece) {
+                        self.unsaid.insert(piece);
+                    }
                     self.stole_at = swarm.now();
                 }
                 self.consider(swarm, piece);
@@ -422,9 +424,7 @@ impl Mob {
             self.backlog_told = None;
         }
         self.tell_backlog(swarm);
-        if std::mem::take(&mut self.has_taken_unsaid) {
-            self.tell_interests(swarm);
-        }
+        self.tell_unsaid_interests(swarm);
         self.give_stalled_up(swarm);
         self.give_way(swarm);
         self.help_if_stuck(swarm);

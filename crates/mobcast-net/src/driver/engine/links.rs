@@ -173,8 +173,9 @@ impl Engine {
         } else {
             info!(%link, address = %open.address, peer = ?open.peer, %end, "link down");
         }
-        self.node.handle_link_down(self.clock.now(), link);
+        // Before others are asked for what is missing of these.
         self.lost(lost);
+        self.node.handle_link_down(self.clock.now(), link);
         self.drain();
     }
 
@@ -187,7 +188,10 @@ impl Engine {
     /// The core hears which pieces have to come again because bytes of a link that is gone lay in them.
     fn lost(&mut self, pieces: Vec<(BroadcastId, PieceIndex)>) {
         let now = self.clock.now();
-        pieces.into_iter().for_each(|(broadcast, piece)| self.node.handle_lost(now, broadcast, piece));
+        for of_one in pieces.chunk_by(|a, b| a.0 == b.0) {
+            let pieces: Vec<PieceIndex> = of_one.iter().map(|&(_, piece)| piece).collect();
+            self.node.handle_lost(now, of_one[0].0, &pieces);
+        }
     }
 
     /// Closes a link after what waits on it.

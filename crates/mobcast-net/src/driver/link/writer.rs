@@ -79,7 +79,7 @@ impl Writer {
             let (frames, closing) = self.queue.take_frames(Instant::now());
             if !frames.is_empty() {
                 if let Some(limit) = &self.shared.limit {
-                    limit.reserve(Instant::now(), frames.iter().map(|frame| frame.len() as u64).sum());
+                    limit.count(Instant::now(), frames.iter().map(|frame| frame.len() as u64).sum());
                 }
                 self.sender.send_frames(&frames).await?;
                 continue;
@@ -255,6 +255,7 @@ mod tests {
         Writer::new(LinkId(1), sender, queue, shared, false).run().await.expect("the peer reads");
         assert_eq!(reading.await.expect("no panic"), 20);
         let now = Instant::now();
-        assert!(limit.reserve(now, 0) > now + Duration::from_secs(1_000), "payload makes up for 1.2 MB");
+        let free = limit.reserve(now, 0);
+        assert!(free > now && free <= now + Duration::from_secs(1), "payload makes up for 1.2 MB, but not for long");
     }
 }

@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use mobcast_proto::content::{Descriptor, FileMeta, ObjectKind};
 use mobcast_proto::limits::OBJECT_BYTES_MAX;
-use rustix::fs::{FileType, FsWord, NFS_SUPER_MAGIC, OFlags, SeekFrom, fstatfs, seek};
+use rustix::fs::{FileType, FsWord, OFlags, SeekFrom, fstatfs, seek};
 
 use super::stamp::Stamp;
 use super::{AtHand, StoreError, is_in_memory, synthetic_fill};
@@ -26,8 +26,10 @@ use directory::DirectorySource;
 use stream::StreamSpool;
 pub use stream::{Available, StreamFeeder};
 
-/// Of linux/magic.h.
-const FUSE_SUPER_MAGIC: FsWord = 0x6573_5546;
+/// File systems that say where files have holes: ext2 to ext4, xfs, btrfs, f2fs, bcachefs, zfs, tmpfs, and overlayfs, which asks the one below
+/// (linux/magic.h; that of zfs is its own).
+const TELL_OF_HOLES: [FsWord; 8] =
+    [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0xca45_1a4e, 0x2fc1_2fc1, 0x0102_1994, 0x794c_7630];
 
 /// What a source knows of its object; piece size and strategy are chosen by others.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -291,7 +293,8 @@ impl FileSource {
             mode: metadata.mode() & 0o7777,
             modified_s: metadata.mtime(),
             modified_ns: metadata.mtime_nsec() as u32,
-            sparse: has_few_blocks(metadata.blocks(), metadata.size()) && has_holes(&file, metadata.size()),
+            sparse: has_few_blocks(metadata.blocks(), metadata.size())
+                && (!tells_of_holes(&file) || has_holes(&file, metadata.size())),
         };
         let (kind, length) = (ObjectKind::File, Some(metadata.size()));
         let stamp = Some(Stamp::of(metadata));
@@ -328,11 +331,15 @@ fn has_few_blocks(blocks: u64, size: u64) -> bool {
     blocks * 512 < size
 }
 
-/// Whether a file with few blocks has holes. Where the file system does not tell, as if it had.
+/// Whether a file with few blocks has holes, on a file system that [tells of them](tells_of_holes).
 fn has_holes(file: impl AsFd, size: u64) -> bool {
-    // Network and user-space file systems may know of no holes, and say that the first one is at the end.
-    let tells = fstatfs(&file).is_ok_and(|stat| !matches!(stat.f_type, NFS_SUPER_MAGIC | FUSE_SUPER_MAGIC));
-    !tells || seek(file, SeekFrom::Hole(0)).map_or(true, |hole| hole < size)
+    seek(file, SeekFrom::Hole(0)).map_or(true, |hole| hole < size)
+}
+
+/// Whether a file system says where a file has holes. Others, among them those of networks and user space, may say of any file that its first
+/// hole is at the end: there, few blocks count as holes.
+fn tells_of_holes(on: impl AsFd) -> bool {
+    fstatfs(on).is_ok_and(|stat| TELL_OF_HOLES.contains(&stat.f_type))
 }
 
 /// Bytes of a block device, which its metadata does not tell.

@@ -9,7 +9,7 @@ use mobcast_proto::content::tree::{Attributes, EntryKind, Tree, TreeBuilder};
 use rustix::fs::{self, Access, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::{has_few_blocks, has_holes, special_kind};
+use super::{has_few_blocks, has_holes, special_kind, tells_of_holes};
 use crate::store::StoreError;
 use crate::store::beneath::{list, open_dir_beneath};
 use crate::store::error::below;
@@ -45,6 +45,8 @@ struct Scanner<'a> {
     builder: TreeBuilder,
     /// Files with several names, by device and inode, and the entry of the first name.
     linked: HashMap<(u64, u64), u32>,
+    /// Which devices' file systems say where files have holes: to ask may take a server's answer.
+    telling: HashMap<u64, bool>,
     sparse: bool,
 }
 
@@ -52,7 +54,7 @@ struct Scanner<'a> {
 pub(super) fn scan(root: &OwnedFd, base: &Path) -> Result<Scan, StoreError> {
     let stat = fs::fstat(root).map_err(|error| StoreError::io("read", base, error))?;
     let builder = TreeBuilder::new();
-    let mut scanner = Scanner { root, base, builder, linked: HashMap::new(), sparse: false };
+    let mut scanner = Scanner { root, base, builder, linked: HashMap::new(), telling: HashMap::new(), sparse: false };
     scanner.push(b"", &stat, EntryKind::Directory)?;
     // A stack of our own: trees may be deeper than a thread's stack.
     let mut levels = vec![scanner.enter(Vec::new())?];
@@ -90,12 +92,13 @@ impl Scanner<'_> {
     }
 
     /// Asks for everything about an entry of a directory, which is opened again if it is not open.
-    fn look_at(&self, level: &mut Level, name: &[u8]) -> Result<Found, Errno> {
+    fn look_at(&mut self, level: &mut Level, name: &[u8]) -> Result<Found, Errno> {
         let dir = match level.dir.take() {
             Some(dir) => dir,
             None => open_dir_beneath(self.root, &level.path)?,
         };
-        let found = look_at(&dir, name);
+        let tells = |device| *self.telling.entry(device).or_insert_with(|| tells_of_holes(&dir));
+        let found = look_at(&dir, name, tells);
         level.dir = Some(dir);
         found
     }
@@ -144,7 +147,7 @@ impl Scanner<'_> {
     }
 }
 
-fn look_at(dir: &OwnedFd, name: &[u8]) -> Result<Found, Errno> {
+fn look_at(dir: &OwnedFd, name: &[u8], tells_of_holes: impl FnOnce(u64) -> bool) -> Result<Found, Errno> {
     let stat = fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
     let (mut target, mut sparse) = (None, false);
     match FileType::from_raw_mode(stat.st_mode) {
@@ -154,7 +157,7 @@ fn look_at(dir: &OwnedFd, name: &[u8]) -> Result<Found, Errno> {
             let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let open = || fs::openat(dir, name, flags, Mode::empty());
             sparse = has_few_blocks(stat.st_blocks as u64, stat.st_size as u64)
-                && open().map_or(true, |file| has_holes(&file, stat.st_size as u64));
+                && (!tells_of_holes(stat.st_dev) || open().map_or(true, |file| has_holes(&file, stat.st_size as u64)));
         }
         _ => {}
     }

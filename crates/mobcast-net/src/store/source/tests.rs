@@ -46,6 +46,10 @@ fn a_file_is_read_at_any_offset() {
 #[test]
 fn a_dense_file_of_few_blocks_has_no_holes() {
     let file = tempfile::tempfile().expect("a file");
+    if !tells_of_holes(&file) {
+        let _ = std::io::stderr().write_all(b"SKIPPED the test of holes: this file system does not tell of them\n");
+        return;
+    }
     file.write_all_at(&[1; 100_000], 0).expect("room");
     assert!(has_few_blocks(0, 100_000), "as if it was compressed");
     assert!(!has_holes(&file, 100_000));

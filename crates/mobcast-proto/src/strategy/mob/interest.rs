@@ -45,6 +45,15 @@ impl Mob {
         }
     }
 
+    /// Tells all peers in other clusters which pieces more they should announce.
+    pub(super) fn tell_unsaid_interests(&mut self, swarm: &mut Swarm) {
+        let unsaid = std::mem::take(&mut self.unsaid).runs();
+        for pieces in unsaid.chunks(RUNS_PER_FRAME) {
+            let far: Vec<LinkId> = swarm.links().into_iter().filter(|&link| is_wan(swarm, link)).collect();
+            far.into_iter().for_each(|link| swarm.tell(link, interest_in(swarm, pieces.to_vec())));
+        }
+    }
+
     /// Tells a peer in another cluster which pieces it should announce.
     pub(super) fn tell_interest(&self, swarm: &mut Swarm, peer: LinkId) {
         swarm.tell(peer, self.interest(swarm));

@@ -72,10 +72,12 @@ impl Mob {
     }
 
     fn leaves(&mut self, swarm: &mut Swarm, to: ClusterId, piece: PieceIndex, asked_here: bool) {
-        if !self.leaving.known.insert(piece) {
+        let is_known = piece.0 < swarm.known();
+        if !is_known && swarm.in_root_cluster() {
+            // It is news that has to be passed on when the piece is asked for here.
             return;
         }
-        if piece.0 >= swarm.known() {
+        if !self.leaving.known.insert(piece) || !is_known {
             return;
         }
         if !swarm.in_root_cluster() {
