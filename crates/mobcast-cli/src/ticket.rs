@@ -188,7 +188,7 @@ fn say_waiting(path: &Path, say: &mut impl FnMut(&str)) {
 
 async fn wait_for(path: &Path, deadline: Instant, say: &mut impl FnMut(&str)) -> Outcome<String> {
     let started = Instant::now();
-    let mut is_told = false;
+    let (mut is_told, mut before) = (false, None);
     loop {
         let cannot = |error| Failure::new(Status::LocalIo, format_args!("cannot read {}: {error}", path.display()));
         let mut say_once = |words: &str| {
@@ -197,9 +197,13 @@ async fn wait_for(path: &Path, deadline: Instant, say: &mut impl FnMut(&str)) ->
             }
         };
         let (there, others_may_read) = open_and_read(path, deadline, &mut say_once).await;
+        let text = there.as_ref().ok();
+        let is_empty = text.is_none_or(|text| text.trim().is_empty());
+        // Whoever writes it may just have made it, or be about to replace it where a link leads.
+        let is_settled = is_special(path) || text.is_some_and(|text| is_settled(text, before.as_ref()));
+        before = text.cloned();
         match there {
-            // Whoever writes it may just have made it.
-            Ok(text) if !text.trim().is_empty() || Instant::now() >= deadline => {
+            Ok(text) if (!is_empty && is_settled) || Instant::now() >= deadline => {
                 if others_may_read {
                     let path = path.display();
                     say(&format!("warning: {path} holds a secret that others may read: chmod 600 {path}"));
@@ -208,7 +212,7 @@ async fn wait_for(path: &Path, deadline: Instant, say: &mut impl FnMut(&str)) ->
             }
             Err(error) if !is_to_come(error.kind()) => return Err(cannot(error)),
             _ if Instant::now() < deadline => {
-                if !std::mem::replace(&mut is_told, true) {
+                if is_empty && !std::mem::replace(&mut is_told, true) {
                     say_waiting(path, say);
                 }
                 tokio::time::sleep(POLL_INTERVAL).await;
@@ -223,6 +227,11 @@ async fn wait_for(path: &Path, deadline: Instant, say: &mut impl FnMut(&str)) ->
             }
         }
     }
+}
+
+/// Whether what stands in a ticket file stays there: a ticket, or something else that was there at the last look, too.
+fn is_settled(text: &str, before: Option<&String>) -> bool {
+    text.parse::<Ticket>().is_ok() || before.is_some_and(|before| before == text)
 }
 
 /// Whether a path leads to something that is no file and may keep whoever opens it waiting, as a named pipe does.
@@ -344,6 +353,14 @@ mod tests {
     fn a_file_that_another_machine_has_just_replaced_is_waited_for() {
         let answers = [ErrorKind::NotFound, ErrorKind::StaleNetworkFileHandle, ErrorKind::PermissionDenied];
         assert_eq!(answers.map(is_to_come), [true, true, false]);
+    }
+
+    #[test]
+    fn half_a_ticket_is_looked_at_once_more() {
+        let (half, other) = ("mob1abc".to_owned(), "mob1abcd".to_owned());
+        assert!(!is_settled(&half, None), "it may be being written");
+        assert!(!is_settled(&half, Some(&other)));
+        assert!(is_settled(&half, Some(&half)), "it is damaged");
     }
 
     #[test]
