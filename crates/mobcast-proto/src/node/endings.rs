@@ -402,15 +402,20 @@ mod tests {
         let root = NodeId(1);
         let id = BroadcastId { root, sequence: 7 };
         let link = linked(&mut node, root);
-        let announcement = Box::new(announcement(&node, root, descriptor("mob", 64)));
+        declines(&mut node, link, id);
         outputs(&mut node);
+        (node, id)
+    }
+
+    /// A peer announces a broadcast, which the node's application declines and forgets.
+    fn declines(node: &mut Node, link: LinkId, id: BroadcastId) {
+        let announcement = Box::new(announcement(node, id.root, descriptor("mob", 64)));
+        outputs(node);
         node.handle_frame(Time::ZERO, link, Frame::Announce { broadcast: id, announcement });
-        let token = to_verify(&outputs(&mut node)).expect("it is verified");
+        let token = to_verify(&outputs(node)).expect("it is verified");
         node.handle_verified(Time::ZERO, token, true);
         node.decline(Time::ZERO, id, "no use for it".into());
         node.forget(Time::ZERO, id);
-        outputs(&mut node);
-        (node, id)
     }
 
     #[test]
@@ -418,13 +423,7 @@ mod tests {
         let mut node = follower();
         let parent = linked(&mut node, NodeId(1));
         let id = BroadcastId { root: NodeId(7), sequence: 0 };
-        let announcement = Box::new(announcement(&node, id.root, descriptor("mob", 64)));
-        outputs(&mut node);
-        node.handle_frame(Time::ZERO, parent, Frame::Announce { broadcast: id, announcement });
-        let token = to_verify(&outputs(&mut node)).expect("it is verified");
-        node.handle_verified(Time::ZERO, token, true);
-        node.decline(Time::ZERO, id, "no use for it".into());
-        node.forget(Time::ZERO, id);
+        declines(&mut node, parent, id);
         let said = |node: &mut Node| {
             node.pending.clear();
             node.repeat_reports();

@@ -242,24 +242,20 @@ mod tests {
     }
 
     #[test]
-    fn a_way_is_clear_when_the_link_below_is_gone() {
-        let mut between = Between::new();
-        let (above, [below, _]) = (between.above, between.below);
-        between.passes_on(&[10, 20]);
-        assert_eq!(between.said(above, Frame::CheckWay { token: 7 }).len(), 1);
-        between.node.handle_link_down(Time::ZERO, below);
-        let answer = (above, Frame::WayClear { token: 7 });
-        assert!(sent(&mut between.node).contains(&answer), "what was on its way is lost, and awaited no more");
-    }
-
-    #[test]
-    fn a_way_is_clear_when_this_node_closes_the_link_below() {
-        let mut between = Between::new();
-        let (above, [below, _]) = (between.above, between.below);
-        between.passes_on(&[10, 20]);
-        assert_eq!(between.said(above, Frame::CheckWay { token: 7 }).len(), 1);
-        between.node.close(below, CloseReason::Unneeded);
-        assert_eq!(sent(&mut between.node), [(above, Frame::WayClear { token: 7 })]);
+    fn a_way_is_clear_when_the_link_below_is_gone_or_closed_by_this_node() {
+        let ends: [fn(&mut Node, LinkId); 2] = [
+            |node, below| node.handle_link_down(Time::ZERO, below),
+            |node, below| node.close(below, CloseReason::Unneeded),
+        ];
+        for end in ends {
+            let mut between = Between::new();
+            let (above, [below, _]) = (between.above, between.below);
+            between.passes_on(&[10, 20]);
+            assert_eq!(between.said(above, Frame::CheckWay { token: 7 }).len(), 1);
+            end(&mut between.node, below);
+            let answer = (above, Frame::WayClear { token: 7 });
+            assert!(sent(&mut between.node).contains(&answer), "what was on its way is lost, and awaited no more");
+        }
     }
 
     #[test]
